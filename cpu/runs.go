@@ -15,12 +15,6 @@ const (
 	runsCall = 1 << 17
 	// quickRun is the shortest run that makes up for preparing quick codes.
 	quickRun = 32
-	// longHeads is the shortest run, in bytes, that kernels store around the caches although it has a head. longSums
-	// is the shortest run of sums that has a call of its own for that: with many in a call none may have a head.
-	longHeads, longSums = 1 << 11, 1 << 14
-	// shortShared is the shortest run, in bytes, that they store so if runs share lines. With masks that is a line, and
-	// longShared the longest run, in elements.
-	shortShared, longShared = 1 << 8, 640
 )
 
 // TakesRuns reports whether rows of an instruction set are faster with runs of n
@@ -37,8 +31,6 @@ func (i ISA) TakesRuns(n int64, code tensor.DType, size int64, once bool) bool {
 		return n >= 400
 	case i == AVX2:
 		return n >= 16
-	case code != tensor.None:
-		return n >= 32
 	case size == 2:
 		return n >= 26
 	}
@@ -122,6 +114,11 @@ func (k *kernel) tryRuns(n, data int, a *Args) bool {
 	}
 	c.stream, c.heads, c.shares = k.streams(n, a)
 	c.ahead, c.strands, c.paramsStep = a.Ahead, r.Strands, r.Strands*int(k.compute.Size())
+	if k.goesAside(n, a) {
+		k.runAside(n, data, a)
+		a.call = kernelCall{}
+		return true
+	}
 	most := min(maxRuns/r.Strands, max(1, runsCall/(n*r.Strands)))
 	for step := 0; step < r.Steps; step += most {
 		steps := min(most, r.Steps-step)
@@ -193,31 +190,6 @@ func (k *kernel) start(a *Args, s *Span, d tensor.DType) unsafe.Pointer {
 // forget clears the pointers to operands and to the scratch in a call that is kept.
 func (c *kernelCall) forget() { c.in0, c.in1, c.out, c.params = nil, nil, nil, nil }
 
-// streams reports whether runs are stored around the caches, whether each has a head, which is stored as usual, and
-// whether such runs follow one another, so that kernels store around the caches what two of them have of a line, too
-// (internal/gen/shared_lines.go, masked_run.go). Strands must begin alike.
-func (k *kernel) streams(n int, a *Args) (stream, heads, shares bool) {
-	out := len(a.In)
-	if !a.Stream || !k.writes(a) || (a.Runs.Apart[out]|a.Runs.Round[out])%streamAlignment != 0 {
-		return false, false, false
-	}
-	bytes := n * int(k.out.Size())
-	heads = misaligned(a.Out[0].P, k.out) != 0 || a.Runs.Step[out]%streamAlignment != 0 || n%k.step != 0
-	one := a.Runs.Strands == 1 && !k.chooses
-	shares = heads && k.heads && one && a.Runs.Step[out] == int64(bytes)
-	var short bool // they are stored so only if they share lines
-	if k.repeats {
-		short, shares = bytes < longHeads, shares && bytes >= shortShared
-	} else {
-		short = one && n <= longShared
-		shares = shares && short && bytes >= streamAlignment
-	}
-	if heads && (!k.heads || short && !shares || k.repeats && !k.mayRepeatRuns(n, a)) {
-		return false, false, false
-	}
-	return true, heads, shares
-}
-
 // lacks reports whether a data operand is absent that the kernel reads, or one that it
 // writes, where the scratch has no room for runs of n elements.
 func (k *kernel) lacks(a *Args, n int) bool {
@@ -228,9 +200,6 @@ func (k *kernel) lacks(a *Args, n int) bool {
 	}
 	return k.out != tensor.None && a.Out[0].P == nil && (a.Runs.Strands != 1 || n*int(k.out.Size()) > int(unsafe.Sizeof(a.Scratch.unused)))
 }
-
-// writes reports whether there is an output of elements.
-func (k *kernel) writes(a *Args) bool { return k.out != tensor.None && a.Out[0].P != nil }
 
 // operands fills in the call for elements [at, at+m) of each run from a step on.
 func (k *kernel) operands(a *Args, round, step, at, m int) {

@@ -53,6 +53,9 @@ func copyScales(to *float32, from *byte, n int, _, _ float32) {
 // storeZeros clears n bytes around the caches: both are multiples of a line.
 func storeZeros(to *byte, n int) { storeZerosAVX2(to, n) }
 
+// storeLines copies n bytes around the caches: n and both addresses are multiples of a line.
+func storeLines(to, from unsafe.Pointer, n int) { storeLinesAVX2((*byte)(to), (*byte)(from), n) }
+
 // prefetch asks for bytes.
 func prefetch(from unsafe.Pointer, bytes int64, _ *Scratch) {
 	prefetchLines((*byte)(from), int(bytes+63)/64)
@@ -87,22 +90,44 @@ var groupSumRows = []Row[GroupSums[float32]]{{"avx2", AVX2, always(GroupSums[flo
 // leastExtremes is how many elements groups have at least of which a kernel takes the extremes.
 const leastExtremes = 8
 
-// widenGroups copies groups of fewer elements, some at a time, and repeats their last.
-func widenGroups(s *Scratch, x Span, n int64, count int, strided StridedCopy, then func(x *byte, first, count int)) {
-	const most = Block / leastExtremes
+// widenGroups copies groups of fewer than least elements, some at a time, and repeats their last.
+func widenGroups(s *Scratch, x Span, n, least int64, count int, strided StridedCopy, then func(x *byte, first, count int)) {
+	most := Block / int(least)
 	size, memory := x.DType.Size(), s.block(groupBlock)
 	for first := 0; first < count; first += most {
 		groups := min(most, count-first)
-		for i := range int64(leastExtremes) {
-			strided(unsafe.Add(memory, i*size), leastExtremes*size, x.At(int64(first)*n+min(i, n-1)).P, n*size, int64(groups))
+		for i := range least {
+			strided(unsafe.Add(memory, i*size), least*size, x.At(int64(first)*n+min(i, n-1)).P, n*size, int64(groups))
 		}
 		then((*byte)(memory), first, groups)
 	}
 }
 
+// The kernels of groups of f32, f16 and bf16: of leastExtremes elements at least, and of fewer.
+type (
+	manyExtremes func(x *byte, n, count int, lo, hi *float32)
+	fewExtremes  func(x *byte, n, count int, keep *int32, lo, hi *float32)
+)
+
+// keptLanes has all bits of n lanes of eight from element 8 - n on.
+var keptLanes = [2 * leastExtremes]int32{-1, -1, -1, -1, -1, -1, -1, -1}
+
+// extremesOfFew takes groups of fewer elements. Behind the last ones there are not as many as its kernel reads.
+func extremesOfFew(s *Scratch, x Span, n int, to [2][]float32, few fewExtremes, many manyExtremes, strided StridedCopy) {
+	count := len(to[0])
+	whole := max(0, count-(leastExtremes-1)/n)
+	few((*byte)(x.P), n, whole, &keptLanes[leastExtremes-n], &to[0][0], &to[1][0])
+	widenGroups(s, x.At(int64(whole*n)), int64(n), leastExtremes, count-whole, strided, func(x *byte, first, count int) {
+		many(x, leastExtremes, count, &to[0][whole+first], &to[1][whole+first])
+	})
+}
+
 var groupExtremeRows = []Row[GroupExtremes[float32]]{{"avx2", AVX2, func(t Types) (GroupExtremes[float32], bool) {
-	kernel := map[tensor.DType]func(x *byte, n, count int, lo, hi *float32){
+	kernel := map[tensor.DType]manyExtremes{
 		tensor.F32: groupExtremesAVX2F32, tensor.F16: groupExtremesAVX2F16, tensor.BF16: groupExtremesAVX2BF16,
+	}[t.In[0]]
+	few := map[tensor.DType]fewExtremes{
+		tensor.F32: fewExtremesAVX2F32, tensor.F16: fewExtremesAVX2F16, tensor.BF16: fewExtremesAVX2BF16,
 	}[t.In[0]]
 	strided, _ := pickStridedCopy(t)
 	return func(s *Scratch, x Span, n int, to [2][]float32) {
@@ -111,9 +136,7 @@ var groupExtremeRows = []Row[GroupExtremes[float32]]{{"avx2", AVX2, func(t Types
 			extremesOfGroups(s, x, n, to)
 			return
 		case n < leastExtremes:
-			widenGroups(s, x, int64(n), len(to[0]), strided, func(x *byte, first, count int) {
-				kernel(x, leastExtremes, count, &to[0][first], &to[1][first])
-			})
+			extremesOfFew(s, x, n, to, few, kernel, strided)
 		default:
 			kernel((*byte)(x.P), n, len(to[0]), &to[0][0], &to[1][0])
 		}
@@ -130,14 +153,22 @@ var groupExtremeRows = []Row[GroupExtremes[float32]]{{"avx2", AVX2, func(t Types
 	}, kernel != nil
 }}}
 
-var groupExtremeRows64 = []Row[GroupExtremes[float64]]{{"avx2", AVX2, always(GroupExtremes[float64](func(s *Scratch, x Span, n int, to [2][]float64) {
+var groupExtremeRows64 = []Row[GroupExtremes[float64]]{{"avx2", AVX2, func(t Types) (GroupExtremes[float64], bool) {
 	const least = 4
-	if n < least || !x.Contiguous() || x.DType != tensor.F64 {
-		extremesOfGroups(s, x, n, to)
-		return
-	}
-	groupExtremesAVX2F64((*byte)(x.P), n, len(to[0]), &to[0][0], &to[1][0])
-}))}}
+	strided, ok := pickStridedCopy(t)
+	return func(s *Scratch, x Span, n int, to [2][]float64) {
+		switch {
+		case !x.Contiguous():
+			extremesOfGroups(s, x, n, to)
+		case n < least:
+			widenGroups(s, x, int64(n), least, len(to[0]), strided, func(x *byte, first, count int) {
+				groupExtremesAVX2F64(x, least, count, &to[0][first], &to[1][first])
+			})
+		default:
+			groupExtremesAVX2F64((*byte)(x.P), n, len(to[0]), &to[0][0], &to[1][0])
+		}
+	}, ok && t.In[0] == tensor.F64
+}}}
 
 var columnExtremeRows = []Row[ColumnExtremes[float32]]{{"avx2", AVX2, func(t Types) (ColumnExtremes[float32], bool) {
 	kernel := map[tensor.DType]columnKernel[float32]{

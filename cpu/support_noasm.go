@@ -40,6 +40,9 @@ var packingRows []Row[Packing]
 // storeZeros is not reached: no row asks for it.
 func storeZeros(to *byte, n int) { clear(unsafe.Slice(to, n)) }
 
+// storeLines is not reached: no kernel asks for it.
+func storeLines(unsafe.Pointer, unsafe.Pointer, int) {}
+
 // prefetch asks for bytes: it reads from each line. What it reads goes where nobody looks.
 func prefetch(from unsafe.Pointer, bytes int64, s *Scratch) {
 	sum := int64(0)

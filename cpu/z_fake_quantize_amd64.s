@@ -4490,8 +4490,8 @@ DATA odd16<>+31(SB)/1, $0x3f
 GLOBL odd16<>(SB), RODATA|NOPTR, $32
 
 // func fakeQuantizeAVX512F32F32F8(n int, call *kernelCall)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·fakeQuantizeAVX512F32F32F8(SB), NOSPLIT, $0-16
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·fakeQuantizeAVX512F32F32F8(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -4499,6 +4499,534 @@ TEXT ·fakeQuantizeAVX512F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
 	MOVQ         280(CX), R8
+	MOVQ         88(CX), R9
+	TESTQ        R9, R9
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
+
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R10
+	MOVQ DX, R11
+
+run5:
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS 1024(SI), Z3
+	XORQ         R13, R13
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R13, DI
+	JGT  rest11
+
+next10:
+	TESTQ R10, R10
+	JNE   some12
+
+asked13:
+	VMOVUPS (DX)(R13*4), Z4
+	VMOVUPS 64(DX)(R13*4), Z5
+	VMOVUPS 128(DX)(R13*4), Z6
+	VMOVUPS 192(DX)(R13*4), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal14
+	VDIVPS  Z2, Z4, Z4
+	VDIVPS  Z2, Z5, Z5
+	VDIVPS  Z2, Z6, Z6
+	VDIVPS  Z2, Z7, Z7
+
+divided15:
+	VMINPS      Z4, Z1, Z4
+	VMINPS      Z5, Z1, Z5
+	VMINPS      Z6, Z1, Z6
+	VMINPS      Z7, Z1, Z7
+	VMAXPS      Z4, Z0, Z4
+	VMAXPS      Z5, Z0, Z5
+	VMAXPS      Z6, Z0, Z6
+	VMAXPS      Z7, Z0, Z7
+	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z8
+	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z9
+	VANDPS.BCST all32_80000000<>+0(SB), Z6, Z10
+	VANDPS.BCST all32_80000000<>+0(SB), Z7, Z11
+	VANDPS.BCST all32_7f800000<>+0(SB), Z4, Z12
+	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z13
+	VANDPS.BCST all32_7f800000<>+0(SB), Z6, Z14
+	VANDPS.BCST all32_7f800000<>+0(SB), Z7, Z15
+	VMAXPS      (R8), Z12, Z12
+	VMAXPS      (R8), Z13, Z13
+	VMAXPS      (R8), Z14, Z14
+	VMAXPS      (R8), Z15, Z15
+	VPADDD      64(R8), Z12, Z12
+	VPADDD      64(R8), Z13, Z13
+	VPADDD      64(R8), Z14, Z14
+	VPADDD      64(R8), Z15, Z15
+	VORPS       Z8, Z12, Z12
+	VORPS       Z9, Z13, Z13
+	VORPS       Z10, Z14, Z14
+	VORPS       Z11, Z15, Z15
+	VADDPS      Z12, Z4, Z4
+	VADDPS      Z13, Z5, Z5
+	VADDPS      Z14, Z6, Z6
+	VADDPS      Z15, Z7, Z7
+	VSUBPS      Z12, Z4, Z4
+	VSUBPS      Z13, Z5, Z5
+	VSUBPS      Z14, Z6, Z6
+	VSUBPS      Z15, Z7, Z7
+	VORPS       Z8, Z4, Z4
+	VORPS       Z9, Z5, Z5
+	VORPS       Z10, Z6, Z6
+	VORPS       Z11, Z7, Z7
+	VSUBPS      Z3, Z4, Z4
+	VSUBPS      Z3, Z5, Z5
+	VSUBPS      Z3, Z6, Z6
+	VSUBPS      Z3, Z7, Z7
+	VMULPS      Z2, Z4, Z4
+	VMULPS      Z2, Z5, Z5
+	VMULPS      Z2, Z6, Z6
+	VMULPS      Z2, Z7, Z7
+	CMPB        76(CX), $0x00
+	JNE         around16
+	VMOVDQU64   Z4, (BX)(R13*4)
+	VMOVDQU64   Z5, 64(BX)(R13*4)
+	VMOVDQU64   Z6, 128(BX)(R13*4)
+	VMOVDQU64   Z7, 192(BX)(R13*4)
+
+stored17:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R12
+	SUBQ R13, R12
+
+line18:
+	CMPQ  R12, $0x00000010
+	JLT   lines19
+	TESTQ R10, R10
+	JNE   some20
+
+asked21:
+	VMOVUPS (DX)(R13*4), Z4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal22
+	VDIVPS  Z2, Z4, Z4
+
+divided23:
+	VMINPS      Z4, Z1, Z4
+	VMAXPS      Z4, Z0, Z4
+	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z5
+	VANDPS.BCST all32_7f800000<>+0(SB), Z4, Z6
+	VMAXPS      (R8), Z6, Z6
+	VPADDD      64(R8), Z6, Z6
+	VORPS       Z5, Z6, Z6
+	VADDPS      Z6, Z4, Z4
+	VSUBPS      Z6, Z4, Z4
+	VORPS       Z5, Z4, Z4
+	VSUBPS      Z3, Z4, Z4
+	VMULPS      Z2, Z4, Z4
+	CMPB        76(CX), $0x00
+	JNE         around24
+	VMOVDQU64   Z4, (BX)(R13*4)
+
+stored25:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  line18
+
+lines19:
+	CMPB 275(CX), $0x00
+	JNE  tail26
+
+some7:
+some27:
+	TESTQ R12, R12
+	JLE   done28
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some29
+
+asked30:
+	VMOVUPS.Z (DX)(R13*4), K1, Z4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal31
+	VDIVPS    Z2, Z4, Z4
+
+divided32:
+	VMINPS      Z4, Z1, Z4
+	VMAXPS      Z4, Z0, Z4
+	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z5
+	VANDPS.BCST all32_7f800000<>+0(SB), Z4, Z6
+	VMAXPS      (R8), Z6, Z6
+	VPADDD      64(R8), Z6, Z6
+	VORPS       Z5, Z6, Z6
+	VADDPS      Z6, Z4, Z4
+	VSUBPS      Z6, Z4, Z4
+	VORPS       Z5, Z4, Z4
+	VSUBPS      Z3, Z4, Z4
+	VMULPS      Z2, Z4, Z4
+	VMOVUPS     Z4, K1, (BX)(R13*4)
+	ADDQ        $0x00000010, R13
+	SUBQ        $0x00000010, R12
+	JMP         some27
+
+done28:
+	CMPB 275(CX), $0x00
+	JNE  taken33
+
+done8:
+	ADDQ 152(CX), R11
+	MOVQ R11, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R9
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole6
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R14, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*4)
+	PREFETCHT1 64(R12)(R13*4)
+	PREFETCHT1 128(R12)(R13*4)
+	PREFETCHT1 192(R12)(R13*4)
+	JMP        asked13
+
+reciprocal14:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z7, Z7
+	JMP          divided15
+
+around16:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	VMOVNTDQ Z5, 64(BX)(R13*4)
+	VMOVNTDQ Z6, 128(BX)(R13*4)
+	VMOVNTDQ Z7, 192(BX)(R13*4)
+	JMP      stored17
+
+some20:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked21
+
+reciprocal22:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z4
+	JMP          divided23
+
+around24:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	JMP      stored25
+
+tail26:
+	TESTQ R12, R12
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R9, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
+	LEAQ  (SP), BX
+	SUBQ  R14, BX
+	JMP   some7
+
+some29:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked30
+
+reciprocal31:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z4
+	JMP          divided32
+
+taken33:
+	ADDQ      R12, R13
+	MOVQ      248(CX), BX
+	CMPQ      R13, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R12)
+	JMP       whole6
+
+other2:
+step34:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
+	CMPB    78(CX), $0x00
+	JEQ     aligned36
+	MOVQ    BX, R10
+	NEGQ    R10
+	ANDQ    $0x3f, R10
+	SHRQ    $0x02, R10
+	CMPQ    R10, AX
+	CMOVQGT AX, R10
+	SUBQ    R10, AX
+	MOVQ    AX, DI
+	MOVQ    R10, AX
+	JMP     some37
+
+aligned36:
+turn38:
+	CMPQ AX, 104(CX)
+	JLT  turns40
+	MOVQ 96(CX), R11
+	MOVQ SI, R12
+
+strand41:
+	VBROADCASTSS (R12), Z2
+	VBROADCASTSS 1024(R12), Z3
+	MOVQ         104(CX), R10
+
+block39:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near42
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 128(DX)(R13*1)
+	PREFETCHT1 192(DX)(R13*1)
+
+near42:
+	VMOVUPS (DX), Z4
+	VMOVUPS 64(DX), Z5
+	VMOVUPS 128(DX), Z6
+	VMOVUPS 192(DX), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal43
+	VDIVPS  Z2, Z4, Z4
+	VDIVPS  Z2, Z5, Z5
+	VDIVPS  Z2, Z6, Z6
+	VDIVPS  Z2, Z7, Z7
+	JMP     divided44
+
+reciprocal43:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z7, Z7
+
+divided44:
+	VMINPS      Z4, Z1, Z4
+	VMINPS      Z5, Z1, Z5
+	VMINPS      Z6, Z1, Z6
+	VMINPS      Z7, Z1, Z7
+	VMAXPS      Z4, Z0, Z4
+	VMAXPS      Z5, Z0, Z5
+	VMAXPS      Z6, Z0, Z6
+	VMAXPS      Z7, Z0, Z7
+	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z8
+	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z9
+	VANDPS.BCST all32_80000000<>+0(SB), Z6, Z10
+	VANDPS.BCST all32_80000000<>+0(SB), Z7, Z11
+	VANDPS.BCST all32_7f800000<>+0(SB), Z4, Z12
+	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z13
+	VANDPS.BCST all32_7f800000<>+0(SB), Z6, Z14
+	VANDPS.BCST all32_7f800000<>+0(SB), Z7, Z15
+	VMAXPS      (R8), Z12, Z12
+	VMAXPS      (R8), Z13, Z13
+	VMAXPS      (R8), Z14, Z14
+	VMAXPS      (R8), Z15, Z15
+	VPADDD      64(R8), Z12, Z12
+	VPADDD      64(R8), Z13, Z13
+	VPADDD      64(R8), Z14, Z14
+	VPADDD      64(R8), Z15, Z15
+	VORPS       Z8, Z12, Z12
+	VORPS       Z9, Z13, Z13
+	VORPS       Z10, Z14, Z14
+	VORPS       Z11, Z15, Z15
+	VADDPS      Z12, Z4, Z4
+	VADDPS      Z13, Z5, Z5
+	VADDPS      Z14, Z6, Z6
+	VADDPS      Z15, Z7, Z7
+	VSUBPS      Z12, Z4, Z4
+	VSUBPS      Z13, Z5, Z5
+	VSUBPS      Z14, Z6, Z6
+	VSUBPS      Z15, Z7, Z7
+	VORPS       Z8, Z4, Z4
+	VORPS       Z9, Z5, Z5
+	VORPS       Z10, Z6, Z6
+	VORPS       Z11, Z7, Z7
+	VSUBPS      Z3, Z4, Z4
+	VSUBPS      Z3, Z5, Z5
+	VSUBPS      Z3, Z6, Z6
+	VSUBPS      Z3, Z7, Z7
+	VMULPS      Z2, Z4, Z4
+	VMULPS      Z2, Z5, Z5
+	VMULPS      Z2, Z6, Z6
+	VMULPS      Z2, Z7, Z7
+	CMPB        76(CX), $0x00
+	JNE         around45
+	VMOVDQU64   Z4, (BX)
+	VMOVDQU64   Z5, 64(BX)
+	VMOVDQU64   Z6, 128(BX)
+	VMOVDQU64   Z7, 192(BX)
+	JMP         stored46
+
+around45:
+	VMOVNTDQ Z4, (BX)
+	VMOVNTDQ Z5, 64(BX)
+	VMOVNTDQ Z6, 128(BX)
+	VMOVNTDQ Z7, 192(BX)
+
+stored46:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000040, R10
+	JNE  block39
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R12
+	DECQ R11
+	JNE  strand41
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn38
+
+turns40:
+some37:
+some47:
+	TESTQ      AX, AX
+	JLE        done48
+	MOVQ       $-1, R10
+	BZHIQ      AX, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near49
+	PREFETCHT1 (DX)(R10*1)
+
+near49:
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand50:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z3
+	VMOVUPS.Z    (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal51
+	VDIVPS       Z2, Z4, Z4
+	JMP          divided52
+
+reciprocal51:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z4
+
+divided52:
+	VMINPS      Z4, Z1, Z4
+	VMAXPS      Z4, Z0, Z4
+	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z5
+	VANDPS.BCST all32_7f800000<>+0(SB), Z4, Z6
+	VMAXPS      (R8), Z6, Z6
+	VPADDD      64(R8), Z6, Z6
+	VORPS       Z5, Z6, Z6
+	VADDPS      Z6, Z4, Z4
+	VSUBPS      Z6, Z4, Z4
+	VORPS       Z5, Z4, Z4
+	VSUBPS      Z3, Z4, Z3
+	VMULPS      Z2, Z3, Z2
+	VMOVUPS     Z2, K1, (BX)
+	ADDQ        128(CX), DX
+	ADDQ        192(CX), BX
+	ADDQ        136(CX), DX
+	ADDQ        200(CX), BX
+	ADDQ        $0x00000004, R11
+	DECQ        R10
+	JNE         strand50
+	SUBQ        144(CX), DX
+	SUBQ        208(CX), BX
+	SUBQ        128(CX), DX
+	SUBQ        192(CX), BX
+	ADDQ        $+64, DX
+	ADDQ        $+64, BX
+	SUBQ        $0x00000010, AX
+	JMP         some47
+
+done48:
+	TESTQ DI, DI
+	JL    whole53
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*4), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned36
+
+whole53:
+	DECQ R9
+	JEQ  steps35
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step34
+
+steps35:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -4514,47 +5042,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block2:
+block55:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks56
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near4
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
 	PREFETCHT1 192(DX)(R9*1)
 
-near4:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded58
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded5:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded59
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded6:
+loaded59:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal60
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided8
+	JMP     divided61
 
-reciprocal7:
+reciprocal60:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -4568,7 +5096,7 @@ reciprocal7:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided8:
+divided61:
 	VMINPS      Z10, Z9, Z10
 	VMINPS      Z11, Z9, Z11
 	VMINPS      Z12, Z9, Z12
@@ -4618,56 +5146,56 @@ divided8:
 	VMULPS      Z2, Z12, Z12
 	VMULPS      Z3, Z13, Z13
 	CMPB        76(CX), $0x00
-	JNE         around9
+	JNE         around62
 	VMOVDQU64   Z10, (BX)
 	VMOVDQU64   Z11, 64(BX)
 	VMOVDQU64   Z12, 128(BX)
 	VMOVDQU64   Z13, 192(BX)
-	JMP         stored10
+	JMP         stored63
 
-around9:
+around62:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored10:
+stored63:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block55
 
-blocks3:
-some11:
+blocks56:
+some64:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done65
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded66
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded13:
+loaded66:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded67
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded14:
+loaded67:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal68
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided16
+	JMP       divided69
 
-reciprocal15:
+reciprocal68:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided16:
+divided69:
 	VMINPS      Z10, Z9, Z10
 	VMAXPS      Z10, Z8, Z10
 	VANDPS.BCST all32_80000000<>+0(SB), Z10, Z11
@@ -4686,9 +5214,9 @@ divided16:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some11
+	JMP         some64
 
-done12:
+done65:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4725,8 +5253,8 @@ DATA all32_7f800000<>+28(SB)/4, $0x7f800000
 GLOBL all32_7f800000<>(SB), RODATA|NOPTR, $32
 
 // func fakeQuantizeAVX512F64F64F8(n int, call *kernelCall)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·fakeQuantizeAVX512F64F64F8(SB), NOSPLIT, $0-16
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·fakeQuantizeAVX512F64F64F8(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -4734,6 +5262,534 @@ TEXT ·fakeQuantizeAVX512F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
 	MOVQ         280(CX), R8
+	MOVQ         88(CX), R9
+	TESTQ        R9, R9
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSD 56(CX), Z0
+	VBROADCASTSD 64(CX), Z1
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000001f, AX
+	JEQ          other2
+
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -32(AX), DI
+	MOVQ 80(CX), R10
+	MOVQ DX, R11
+
+run5:
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD 1024(SI), Z3
+	XORQ         R13, R13
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R13, DI
+	JGT  rest11
+
+next10:
+	TESTQ R10, R10
+	JNE   some12
+
+asked13:
+	VMOVUPD (DX)(R13*8), Z4
+	VMOVUPD 64(DX)(R13*8), Z5
+	VMOVUPD 128(DX)(R13*8), Z6
+	VMOVUPD 192(DX)(R13*8), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal14
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	VDIVPD  Z2, Z6, Z6
+	VDIVPD  Z2, Z7, Z7
+
+divided15:
+	VMINPD      Z4, Z1, Z4
+	VMINPD      Z5, Z1, Z5
+	VMINPD      Z6, Z1, Z6
+	VMINPD      Z7, Z1, Z7
+	VMAXPD      Z4, Z0, Z4
+	VMAXPD      Z5, Z0, Z5
+	VMAXPD      Z6, Z0, Z6
+	VMAXPD      Z7, Z0, Z7
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z4, Z8
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z5, Z9
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z6, Z10
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z7, Z11
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z4, Z12
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z5, Z13
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z6, Z14
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z7, Z15
+	VMAXPD      (R8), Z12, Z12
+	VMAXPD      (R8), Z13, Z13
+	VMAXPD      (R8), Z14, Z14
+	VMAXPD      (R8), Z15, Z15
+	VPADDQ      64(R8), Z12, Z12
+	VPADDQ      64(R8), Z13, Z13
+	VPADDQ      64(R8), Z14, Z14
+	VPADDQ      64(R8), Z15, Z15
+	VORPD       Z8, Z12, Z12
+	VORPD       Z9, Z13, Z13
+	VORPD       Z10, Z14, Z14
+	VORPD       Z11, Z15, Z15
+	VADDPD      Z12, Z4, Z4
+	VADDPD      Z13, Z5, Z5
+	VADDPD      Z14, Z6, Z6
+	VADDPD      Z15, Z7, Z7
+	VSUBPD      Z12, Z4, Z4
+	VSUBPD      Z13, Z5, Z5
+	VSUBPD      Z14, Z6, Z6
+	VSUBPD      Z15, Z7, Z7
+	VORPD       Z8, Z4, Z4
+	VORPD       Z9, Z5, Z5
+	VORPD       Z10, Z6, Z6
+	VORPD       Z11, Z7, Z7
+	VSUBPD      Z3, Z4, Z4
+	VSUBPD      Z3, Z5, Z5
+	VSUBPD      Z3, Z6, Z6
+	VSUBPD      Z3, Z7, Z7
+	VMULPD      Z2, Z4, Z4
+	VMULPD      Z2, Z5, Z5
+	VMULPD      Z2, Z6, Z6
+	VMULPD      Z2, Z7, Z7
+	CMPB        76(CX), $0x00
+	JNE         around16
+	VMOVDQU64   Z4, (BX)(R13*8)
+	VMOVDQU64   Z5, 64(BX)(R13*8)
+	VMOVDQU64   Z6, 128(BX)(R13*8)
+	VMOVDQU64   Z7, 192(BX)(R13*8)
+
+stored17:
+	ADDQ $0x00000020, R13
+	CMPQ R13, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R12
+	SUBQ R13, R12
+
+line18:
+	CMPQ  R12, $0x00000008
+	JLT   lines19
+	TESTQ R10, R10
+	JNE   some20
+
+asked21:
+	VMOVUPD (DX)(R13*8), Z4
+	CMPB    75(CX), $0x00
+	JNE     reciprocal22
+	VDIVPD  Z2, Z4, Z4
+
+divided23:
+	VMINPD      Z4, Z1, Z4
+	VMAXPD      Z4, Z0, Z4
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z4, Z5
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z4, Z6
+	VMAXPD      (R8), Z6, Z6
+	VPADDQ      64(R8), Z6, Z6
+	VORPD       Z5, Z6, Z6
+	VADDPD      Z6, Z4, Z4
+	VSUBPD      Z6, Z4, Z4
+	VORPD       Z5, Z4, Z4
+	VSUBPD      Z3, Z4, Z4
+	VMULPD      Z2, Z4, Z4
+	CMPB        76(CX), $0x00
+	JNE         around24
+	VMOVDQU64   Z4, (BX)(R13*8)
+
+stored25:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+	JMP  line18
+
+lines19:
+	CMPB 275(CX), $0x00
+	JNE  tail26
+
+some7:
+some27:
+	TESTQ R12, R12
+	JLE   done28
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some29
+
+asked30:
+	VMOVUPD.Z (DX)(R13*8), K1, Z4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal31
+	VDIVPD    Z2, Z4, Z4
+
+divided32:
+	VMINPD      Z4, Z1, Z4
+	VMAXPD      Z4, Z0, Z4
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z4, Z5
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z4, Z6
+	VMAXPD      (R8), Z6, Z6
+	VPADDQ      64(R8), Z6, Z6
+	VORPD       Z5, Z6, Z6
+	VADDPD      Z6, Z4, Z4
+	VSUBPD      Z6, Z4, Z4
+	VORPD       Z5, Z4, Z4
+	VSUBPD      Z3, Z4, Z4
+	VMULPD      Z2, Z4, Z4
+	VMOVUPD     Z4, K1, (BX)(R13*8)
+	ADDQ        $0x00000008, R13
+	SUBQ        $0x00000008, R12
+	JMP         some27
+
+done28:
+	CMPB 275(CX), $0x00
+	JNE  taken33
+
+done8:
+	ADDQ 152(CX), R11
+	MOVQ R11, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R9
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole6
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x03, R12
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R14, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*8)
+	PREFETCHT1 64(R12)(R13*8)
+	PREFETCHT1 128(R12)(R13*8)
+	PREFETCHT1 192(R12)(R13*8)
+	JMP        asked13
+
+reciprocal14:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z4, Z4
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z5, Z5
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z7, Z7
+	JMP          divided15
+
+around16:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	VMOVNTDQ Z5, 64(BX)(R13*8)
+	VMOVNTDQ Z6, 128(BX)(R13*8)
+	VMOVNTDQ Z7, 192(BX)(R13*8)
+	JMP      stored17
+
+some20:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	JMP        asked21
+
+reciprocal22:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD       Z2, Z5, Z5
+	VMULPD       Z5, Z4, Z4
+	JMP          divided23
+
+around24:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	JMP      stored25
+
+tail26:
+	TESTQ R12, R12
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R9, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x03, R14
+	LEAQ  (SP), BX
+	SUBQ  R14, BX
+	JMP   some7
+
+some29:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	JMP        asked30
+
+reciprocal31:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD       Z2, Z5, Z5
+	VMULPD       Z5, Z4, Z4
+	JMP          divided32
+
+taken33:
+	ADDQ      R12, R13
+	MOVQ      248(CX), BX
+	CMPQ      R13, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x03, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R12)
+	JMP       whole6
+
+other2:
+step34:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
+	CMPB    78(CX), $0x00
+	JEQ     aligned36
+	MOVQ    BX, R10
+	NEGQ    R10
+	ANDQ    $0x3f, R10
+	SHRQ    $0x03, R10
+	CMPQ    R10, AX
+	CMOVQGT AX, R10
+	SUBQ    R10, AX
+	MOVQ    AX, DI
+	MOVQ    R10, AX
+	JMP     some37
+
+aligned36:
+turn38:
+	CMPQ AX, 104(CX)
+	JLT  turns40
+	MOVQ 96(CX), R11
+	MOVQ SI, R12
+
+strand41:
+	VBROADCASTSD (R12), Z2
+	VBROADCASTSD 1024(R12), Z3
+	MOVQ         104(CX), R10
+
+block39:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near42
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 128(DX)(R13*1)
+	PREFETCHT1 192(DX)(R13*1)
+
+near42:
+	VMOVUPD (DX), Z4
+	VMOVUPD 64(DX), Z5
+	VMOVUPD 128(DX), Z6
+	VMOVUPD 192(DX), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal43
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	VDIVPD  Z2, Z6, Z6
+	VDIVPD  Z2, Z7, Z7
+	JMP     divided44
+
+reciprocal43:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z4, Z4
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z5, Z5
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
+	VDIVPD       Z2, Z8, Z8
+	VMULPD       Z8, Z7, Z7
+
+divided44:
+	VMINPD      Z4, Z1, Z4
+	VMINPD      Z5, Z1, Z5
+	VMINPD      Z6, Z1, Z6
+	VMINPD      Z7, Z1, Z7
+	VMAXPD      Z4, Z0, Z4
+	VMAXPD      Z5, Z0, Z5
+	VMAXPD      Z6, Z0, Z6
+	VMAXPD      Z7, Z0, Z7
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z4, Z8
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z5, Z9
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z6, Z10
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z7, Z11
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z4, Z12
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z5, Z13
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z6, Z14
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z7, Z15
+	VMAXPD      (R8), Z12, Z12
+	VMAXPD      (R8), Z13, Z13
+	VMAXPD      (R8), Z14, Z14
+	VMAXPD      (R8), Z15, Z15
+	VPADDQ      64(R8), Z12, Z12
+	VPADDQ      64(R8), Z13, Z13
+	VPADDQ      64(R8), Z14, Z14
+	VPADDQ      64(R8), Z15, Z15
+	VORPD       Z8, Z12, Z12
+	VORPD       Z9, Z13, Z13
+	VORPD       Z10, Z14, Z14
+	VORPD       Z11, Z15, Z15
+	VADDPD      Z12, Z4, Z4
+	VADDPD      Z13, Z5, Z5
+	VADDPD      Z14, Z6, Z6
+	VADDPD      Z15, Z7, Z7
+	VSUBPD      Z12, Z4, Z4
+	VSUBPD      Z13, Z5, Z5
+	VSUBPD      Z14, Z6, Z6
+	VSUBPD      Z15, Z7, Z7
+	VORPD       Z8, Z4, Z4
+	VORPD       Z9, Z5, Z5
+	VORPD       Z10, Z6, Z6
+	VORPD       Z11, Z7, Z7
+	VSUBPD      Z3, Z4, Z4
+	VSUBPD      Z3, Z5, Z5
+	VSUBPD      Z3, Z6, Z6
+	VSUBPD      Z3, Z7, Z7
+	VMULPD      Z2, Z4, Z4
+	VMULPD      Z2, Z5, Z5
+	VMULPD      Z2, Z6, Z6
+	VMULPD      Z2, Z7, Z7
+	CMPB        76(CX), $0x00
+	JNE         around45
+	VMOVDQU64   Z4, (BX)
+	VMOVDQU64   Z5, 64(BX)
+	VMOVDQU64   Z6, 128(BX)
+	VMOVDQU64   Z7, 192(BX)
+	JMP         stored46
+
+around45:
+	VMOVNTDQ Z4, (BX)
+	VMOVNTDQ Z5, 64(BX)
+	VMOVNTDQ Z6, 128(BX)
+	VMOVNTDQ Z7, 192(BX)
+
+stored46:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	SUBQ $0x00000020, R10
+	JNE  block39
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R12
+	DECQ R11
+	JNE  strand41
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn38
+
+turns40:
+some37:
+some47:
+	TESTQ      AX, AX
+	JLE        done48
+	MOVQ       $-1, R10
+	BZHIQ      AX, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near49
+	PREFETCHT1 (DX)(R10*1)
+
+near49:
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand50:
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 1024(R11), Z3
+	VMOVUPD.Z    (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal51
+	VDIVPD       Z2, Z4, Z4
+	JMP          divided52
+
+reciprocal51:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
+	VDIVPD       Z2, Z5, Z5
+	VMULPD       Z5, Z4, Z4
+
+divided52:
+	VMINPD      Z4, Z1, Z4
+	VMAXPD      Z4, Z0, Z4
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z4, Z5
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z4, Z6
+	VMAXPD      (R8), Z6, Z6
+	VPADDQ      64(R8), Z6, Z6
+	VORPD       Z5, Z6, Z6
+	VADDPD      Z6, Z4, Z4
+	VSUBPD      Z6, Z4, Z4
+	VORPD       Z5, Z4, Z4
+	VSUBPD      Z3, Z4, Z3
+	VMULPD      Z2, Z3, Z2
+	VMOVUPD     Z2, K1, (BX)
+	ADDQ        128(CX), DX
+	ADDQ        192(CX), BX
+	ADDQ        136(CX), DX
+	ADDQ        200(CX), BX
+	ADDQ        $0x00000008, R11
+	DECQ        R10
+	JNE         strand50
+	SUBQ        144(CX), DX
+	SUBQ        208(CX), BX
+	SUBQ        128(CX), DX
+	SUBQ        192(CX), BX
+	ADDQ        $+64, DX
+	ADDQ        $+64, BX
+	SUBQ        $0x00000008, AX
+	JMP         some47
+
+done48:
+	TESTQ DI, DI
+	JL    whole53
+	LEAQ  (DX)(AX*8), DX
+	LEAQ  (BX)(AX*8), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned36
+
+whole53:
+	DECQ R9
+	JEQ  steps35
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step34
+
+steps35:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSD (SI), Z0
 	VBROADCASTSD (SI), Z1
 	VBROADCASTSD (SI), Z2
@@ -4749,47 +5805,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block2:
+block55:
 	CMPQ       AX, $0x00000020
-	JLT        blocks3
+	JLT        blocks56
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near4
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
 	PREFETCHT1 192(DX)(R9*1)
 
-near4:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded58
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded5:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded59
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded6:
+loaded59:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal60
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided8
+	JMP     divided61
 
-reciprocal7:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -4803,7 +5859,7 @@ reciprocal7:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided8:
+divided61:
 	VMINPD      Z10, Z9, Z10
 	VMINPD      Z11, Z9, Z11
 	VMINPD      Z12, Z9, Z12
@@ -4853,56 +5909,56 @@ divided8:
 	VMULPD      Z2, Z12, Z12
 	VMULPD      Z3, Z13, Z13
 	CMPB        76(CX), $0x00
-	JNE         around9
+	JNE         around62
 	VMOVDQU64   Z10, (BX)
 	VMOVDQU64   Z11, 64(BX)
 	VMOVDQU64   Z12, 128(BX)
 	VMOVDQU64   Z13, 192(BX)
-	JMP         stored10
+	JMP         stored63
 
-around9:
+around62:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored10:
+stored63:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block2
+	JMP  block55
 
-blocks3:
-some11:
+blocks56:
+some64:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done65
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded66
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded13:
+loaded66:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded67
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded14:
+loaded67:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal68
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided16
+	JMP       divided69
 
-reciprocal15:
+reciprocal68:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided16:
+divided69:
 	VMINPD      Z10, Z9, Z10
 	VMAXPD      Z10, Z8, Z10
 	VANDPD.BCST all64_8000000000000000<>+0(SB), Z10, Z11
@@ -4921,9 +5977,9 @@ divided16:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some11
+	JMP         some64
 
-done12:
+done65:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4952,8 +6008,8 @@ DATA all64_7ff0000000000000<>+24(SB)/8, $0x7ff0000000000000
 GLOBL all64_7ff0000000000000<>(SB), RODATA|NOPTR, $32
 
 // func fakeQuantizeAVX512F16F16F8(n int, call *kernelCall)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·fakeQuantizeAVX512F16F16F8(SB), NOSPLIT, $0-16
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·fakeQuantizeAVX512F16F16F8(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -4961,6 +6017,561 @@ TEXT ·fakeQuantizeAVX512F16F16F8(SB), NOSPLIT, $0-16
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
 	MOVQ         280(CX), R8
+	MOVQ         88(CX), R9
+	TESTQ        R9, R9
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
+
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R10
+	MOVQ DX, R11
+
+run5:
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS 1024(SI), Z3
+	XORQ         R13, R13
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R13, DI
+	JGT  rest11
+
+next10:
+	TESTQ R10, R10
+	JNE   some12
+
+asked13:
+	VCVTPH2PS (DX)(R13*2), Z4
+	VCVTPH2PS 32(DX)(R13*2), Z5
+	VCVTPH2PS 64(DX)(R13*2), Z6
+	VCVTPH2PS 96(DX)(R13*2), Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal14
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+
+divided15:
+	VMINPS      Z4, Z1, Z4
+	VMINPS      Z5, Z1, Z5
+	VMINPS      Z6, Z1, Z6
+	VMINPS      Z7, Z1, Z7
+	VMAXPS      Z4, Z0, Z4
+	VMAXPS      Z5, Z0, Z5
+	VMAXPS      Z6, Z0, Z6
+	VMAXPS      Z7, Z0, Z7
+	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z8
+	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z9
+	VANDPS.BCST all32_80000000<>+0(SB), Z6, Z10
+	VANDPS.BCST all32_80000000<>+0(SB), Z7, Z11
+	VANDPS.BCST all32_7f800000<>+0(SB), Z4, Z12
+	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z13
+	VANDPS.BCST all32_7f800000<>+0(SB), Z6, Z14
+	VANDPS.BCST all32_7f800000<>+0(SB), Z7, Z15
+	VMAXPS      (R8), Z12, Z12
+	VMAXPS      (R8), Z13, Z13
+	VMAXPS      (R8), Z14, Z14
+	VMAXPS      (R8), Z15, Z15
+	VPADDD      64(R8), Z12, Z12
+	VPADDD      64(R8), Z13, Z13
+	VPADDD      64(R8), Z14, Z14
+	VPADDD      64(R8), Z15, Z15
+	VORPS       Z8, Z12, Z12
+	VORPS       Z9, Z13, Z13
+	VORPS       Z10, Z14, Z14
+	VORPS       Z11, Z15, Z15
+	VADDPS      Z12, Z4, Z4
+	VADDPS      Z13, Z5, Z5
+	VADDPS      Z14, Z6, Z6
+	VADDPS      Z15, Z7, Z7
+	VSUBPS      Z12, Z4, Z4
+	VSUBPS      Z13, Z5, Z5
+	VSUBPS      Z14, Z6, Z6
+	VSUBPS      Z15, Z7, Z7
+	VORPS       Z8, Z4, Z4
+	VORPS       Z9, Z5, Z5
+	VORPS       Z10, Z6, Z6
+	VORPS       Z11, Z7, Z7
+	VSUBPS      Z3, Z4, Z4
+	VSUBPS      Z3, Z5, Z5
+	VSUBPS      Z3, Z6, Z6
+	VSUBPS      Z3, Z7, Z7
+	VMULPS      Z2, Z4, Z4
+	VMULPS      Z2, Z5, Z5
+	VMULPS      Z2, Z6, Z6
+	VMULPS      Z2, Z7, Z7
+	VCVTPS2PH   $0x00, Z4, Y4
+	VCVTPS2PH   $0x00, Z5, Y5
+	VCVTPS2PH   $0x00, Z6, Y6
+	VCVTPS2PH   $0x00, Z7, Y7
+	CMPB        76(CX), $0x00
+	JNE         around16
+	VMOVDQU64   Y4, (BX)(R13*2)
+	VMOVDQU64   Y5, 32(BX)(R13*2)
+	VMOVDQU64   Y6, 64(BX)(R13*2)
+	VMOVDQU64   Y7, 96(BX)(R13*2)
+
+stored17:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R12
+	SUBQ R13, R12
+
+line18:
+	CMPQ  R12, $0x00000020
+	JLT   lines19
+	TESTQ R10, R10
+	JNE   some20
+
+asked21:
+	VCVTPH2PS (DX)(R13*2), Z4
+	VCVTPH2PS 32(DX)(R13*2), Z5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal22
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+
+divided23:
+	VMINPS      Z4, Z1, Z4
+	VMINPS      Z5, Z1, Z5
+	VMAXPS      Z4, Z0, Z4
+	VMAXPS      Z5, Z0, Z5
+	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z6
+	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z7
+	VANDPS.BCST all32_7f800000<>+0(SB), Z4, Z8
+	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z9
+	VMAXPS      (R8), Z8, Z8
+	VMAXPS      (R8), Z9, Z9
+	VPADDD      64(R8), Z8, Z8
+	VPADDD      64(R8), Z9, Z9
+	VORPS       Z6, Z8, Z8
+	VORPS       Z7, Z9, Z9
+	VADDPS      Z8, Z4, Z4
+	VADDPS      Z9, Z5, Z5
+	VSUBPS      Z8, Z4, Z4
+	VSUBPS      Z9, Z5, Z5
+	VORPS       Z6, Z4, Z4
+	VORPS       Z7, Z5, Z5
+	VSUBPS      Z3, Z4, Z4
+	VSUBPS      Z3, Z5, Z5
+	VMULPS      Z2, Z4, Z4
+	VMULPS      Z2, Z5, Z5
+	VCVTPS2PH   $0x00, Z4, Y4
+	VCVTPS2PH   $0x00, Z5, Y5
+	CMPB        76(CX), $0x00
+	JNE         around24
+	VMOVDQU64   Y4, (BX)(R13*2)
+	VMOVDQU64   Y5, 32(BX)(R13*2)
+
+stored25:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
+	JMP  line18
+
+lines19:
+	CMPB 275(CX), $0x00
+	JNE  tail26
+
+some7:
+some27:
+	TESTQ R12, R12
+	JLE   done28
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some29
+
+asked30:
+	VCVTPH2PS.Z (DX)(R13*2), K1, Z4
+	CMPB        75(CX), $0x00
+	JNE         reciprocal31
+	VDIVPS      Z2, Z4, Z4
+
+divided32:
+	VMINPS      Z4, Z1, Z4
+	VMAXPS      Z4, Z0, Z4
+	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z5
+	VANDPS.BCST all32_7f800000<>+0(SB), Z4, Z6
+	VMAXPS      (R8), Z6, Z6
+	VPADDD      64(R8), Z6, Z6
+	VORPS       Z5, Z6, Z6
+	VADDPS      Z6, Z4, Z4
+	VSUBPS      Z6, Z4, Z4
+	VORPS       Z5, Z4, Z4
+	VSUBPS      Z3, Z4, Z4
+	VMULPS      Z2, Z4, Z4
+	VCVTPS2PH   $0x00, Z4, Y4
+	VMOVDQU16   Y4, K1, (BX)(R13*2)
+	ADDQ        $0x00000010, R13
+	SUBQ        $0x00000010, R12
+	JMP         some27
+
+done28:
+	CMPB 275(CX), $0x00
+	JNE  taken33
+
+done8:
+	ADDQ 152(CX), R11
+	MOVQ R11, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R9
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole6
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x01, R12
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R14, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*2)
+	PREFETCHT1 64(R12)(R13*2)
+	JMP        asked13
+
+reciprocal14:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z7, Z7
+	JMP          divided15
+
+around16:
+	VMOVNTDQ Y4, (BX)(R13*2)
+	VMOVNTDQ Y5, 32(BX)(R13*2)
+	VMOVNTDQ Y6, 64(BX)(R13*2)
+	VMOVNTDQ Y7, 96(BX)(R13*2)
+	JMP      stored17
+
+some20:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	JMP        asked21
+
+reciprocal22:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z6
+	VDIVPS       Z2, Z6, Z6
+	VMULPS       Z6, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z6
+	VDIVPS       Z2, Z6, Z6
+	VMULPS       Z6, Z5, Z5
+	JMP          divided23
+
+around24:
+	VMOVNTDQ Y4, (BX)(R13*2)
+	VMOVNTDQ Y5, 32(BX)(R13*2)
+	JMP      stored25
+
+tail26:
+	TESTQ R12, R12
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R9, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x01, R14
+	LEAQ  (SP), BX
+	SUBQ  R14, BX
+	JMP   some7
+
+some29:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	JMP        asked30
+
+reciprocal31:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z4
+	JMP          divided32
+
+taken33:
+	ADDQ      R12, R13
+	MOVQ      248(CX), BX
+	CMPQ      R13, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x01, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R12)
+	JMP       whole6
+
+other2:
+step34:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
+	CMPB    78(CX), $0x00
+	JEQ     aligned36
+	MOVQ    BX, R10
+	NEGQ    R10
+	ANDQ    $0x3f, R10
+	SHRQ    $0x01, R10
+	CMPQ    R10, AX
+	CMOVQGT AX, R10
+	SUBQ    R10, AX
+	MOVQ    AX, DI
+	MOVQ    R10, AX
+	JMP     some37
+
+aligned36:
+turn38:
+	CMPQ AX, 104(CX)
+	JLT  turns40
+	MOVQ 96(CX), R11
+	MOVQ SI, R12
+
+strand41:
+	VBROADCASTSS (R12), Z2
+	VBROADCASTSS 1024(R12), Z3
+	MOVQ         104(CX), R10
+
+block39:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near42
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+
+near42:
+	VCVTPH2PS (DX), Z4
+	VCVTPH2PS 32(DX), Z5
+	VCVTPH2PS 64(DX), Z6
+	VCVTPH2PS 96(DX), Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal43
+	VDIVPS    Z2, Z4, Z4
+	VDIVPS    Z2, Z5, Z5
+	VDIVPS    Z2, Z6, Z6
+	VDIVPS    Z2, Z7, Z7
+	JMP       divided44
+
+reciprocal43:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z2, Z8, Z8
+	VMULPS       Z8, Z7, Z7
+
+divided44:
+	VMINPS      Z4, Z1, Z4
+	VMINPS      Z5, Z1, Z5
+	VMINPS      Z6, Z1, Z6
+	VMINPS      Z7, Z1, Z7
+	VMAXPS      Z4, Z0, Z4
+	VMAXPS      Z5, Z0, Z5
+	VMAXPS      Z6, Z0, Z6
+	VMAXPS      Z7, Z0, Z7
+	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z8
+	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z9
+	VANDPS.BCST all32_80000000<>+0(SB), Z6, Z10
+	VANDPS.BCST all32_80000000<>+0(SB), Z7, Z11
+	VANDPS.BCST all32_7f800000<>+0(SB), Z4, Z12
+	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z13
+	VANDPS.BCST all32_7f800000<>+0(SB), Z6, Z14
+	VANDPS.BCST all32_7f800000<>+0(SB), Z7, Z15
+	VMAXPS      (R8), Z12, Z12
+	VMAXPS      (R8), Z13, Z13
+	VMAXPS      (R8), Z14, Z14
+	VMAXPS      (R8), Z15, Z15
+	VPADDD      64(R8), Z12, Z12
+	VPADDD      64(R8), Z13, Z13
+	VPADDD      64(R8), Z14, Z14
+	VPADDD      64(R8), Z15, Z15
+	VORPS       Z8, Z12, Z12
+	VORPS       Z9, Z13, Z13
+	VORPS       Z10, Z14, Z14
+	VORPS       Z11, Z15, Z15
+	VADDPS      Z12, Z4, Z4
+	VADDPS      Z13, Z5, Z5
+	VADDPS      Z14, Z6, Z6
+	VADDPS      Z15, Z7, Z7
+	VSUBPS      Z12, Z4, Z4
+	VSUBPS      Z13, Z5, Z5
+	VSUBPS      Z14, Z6, Z6
+	VSUBPS      Z15, Z7, Z7
+	VORPS       Z8, Z4, Z4
+	VORPS       Z9, Z5, Z5
+	VORPS       Z10, Z6, Z6
+	VORPS       Z11, Z7, Z7
+	VSUBPS      Z3, Z4, Z4
+	VSUBPS      Z3, Z5, Z5
+	VSUBPS      Z3, Z6, Z6
+	VSUBPS      Z3, Z7, Z7
+	VMULPS      Z2, Z4, Z4
+	VMULPS      Z2, Z5, Z5
+	VMULPS      Z2, Z6, Z6
+	VMULPS      Z2, Z7, Z7
+	VCVTPS2PH   $0x00, Z4, Y4
+	VCVTPS2PH   $0x00, Z5, Y5
+	VCVTPS2PH   $0x00, Z6, Y6
+	VCVTPS2PH   $0x00, Z7, Y7
+	CMPB        76(CX), $0x00
+	JNE         around45
+	VMOVDQU64   Y4, (BX)
+	VMOVDQU64   Y5, 32(BX)
+	VMOVDQU64   Y6, 64(BX)
+	VMOVDQU64   Y7, 96(BX)
+	JMP         stored46
+
+around45:
+	VMOVNTDQ Y4, (BX)
+	VMOVNTDQ Y5, 32(BX)
+	VMOVNTDQ Y6, 64(BX)
+	VMOVNTDQ Y7, 96(BX)
+
+stored46:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R10
+	JNE  block39
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R12
+	DECQ R11
+	JNE  strand41
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn38
+
+turns40:
+some37:
+some47:
+	TESTQ      AX, AX
+	JLE        done48
+	MOVQ       $-1, R10
+	BZHIQ      AX, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near49
+	PREFETCHT1 (DX)(R10*1)
+
+near49:
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand50:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z3
+	VCVTPH2PS.Z  (DX), K1, Z4
+	CMPB         75(CX), $0x00
+	JNE          reciprocal51
+	VDIVPS       Z2, Z4, Z4
+	JMP          divided52
+
+reciprocal51:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z4
+
+divided52:
+	VMINPS      Z4, Z1, Z4
+	VMAXPS      Z4, Z0, Z4
+	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z5
+	VANDPS.BCST all32_7f800000<>+0(SB), Z4, Z6
+	VMAXPS      (R8), Z6, Z6
+	VPADDD      64(R8), Z6, Z6
+	VORPS       Z5, Z6, Z6
+	VADDPS      Z6, Z4, Z4
+	VSUBPS      Z6, Z4, Z4
+	VORPS       Z5, Z4, Z4
+	VSUBPS      Z3, Z4, Z3
+	VMULPS      Z2, Z3, Z2
+	VCVTPS2PH   $0x00, Z2, Y2
+	VMOVDQU16   Y2, K1, (BX)
+	ADDQ        128(CX), DX
+	ADDQ        192(CX), BX
+	ADDQ        136(CX), DX
+	ADDQ        200(CX), BX
+	ADDQ        $0x00000004, R11
+	DECQ        R10
+	JNE         strand50
+	SUBQ        144(CX), DX
+	SUBQ        208(CX), BX
+	SUBQ        128(CX), DX
+	SUBQ        192(CX), BX
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	SUBQ        $0x00000010, AX
+	JMP         some47
+
+done48:
+	TESTQ DI, DI
+	JL    whole53
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned36
+
+whole53:
+	DECQ R9
+	JEQ  steps35
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step34
+
+steps35:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z1
 	VBROADCASTSS (SI), Z2
@@ -4976,45 +6587,45 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block2:
+block55:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks56
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near4
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 
-near4:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded58
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded5:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded59
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded6:
+loaded59:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
+	JNE       reciprocal60
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided8
+	JMP       divided61
 
-reciprocal7:
+reciprocal60:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -5028,7 +6639,7 @@ reciprocal7:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided8:
+divided61:
 	VMINPS      Z10, Z9, Z10
 	VMINPS      Z11, Z9, Z11
 	VMINPS      Z12, Z9, Z12
@@ -5082,56 +6693,56 @@ divided8:
 	VCVTPS2PH   $0x00, Z12, Y12
 	VCVTPS2PH   $0x00, Z13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around9
+	JNE         around62
 	VMOVDQU64   Y10, (BX)
 	VMOVDQU64   Y11, 32(BX)
 	VMOVDQU64   Y12, 64(BX)
 	VMOVDQU64   Y13, 96(BX)
-	JMP         stored10
+	JMP         stored63
 
-around9:
+around62:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored10:
+stored63:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block55
 
-blocks3:
-some11:
+blocks56:
+some64:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done65
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded66
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded13:
+loaded66:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded67
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded14:
+loaded67:
 	VCVTPH2PS.Z (DX), K1, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal15
+	JNE         reciprocal68
 	VDIVPS      Z0, Z10, Z10
-	JMP         divided16
+	JMP         divided69
 
-reciprocal15:
+reciprocal68:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided16:
+divided69:
 	VMINPS      Z10, Z9, Z10
 	VMAXPS      Z10, Z8, Z10
 	VANDPS.BCST all32_80000000<>+0(SB), Z10, Z11
@@ -5151,9 +6762,9 @@ divided16:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some11
+	JMP         some64
 
-done12:
+done65:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -5170,8 +6781,8 @@ last:
 	RET
 
 // func fakeQuantizeAVX512BF16BF16F8(n int, call *kernelCall)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·fakeQuantizeAVX512BF16BF16F8(SB), NOSPLIT, $0-16
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·fakeQuantizeAVX512BF16BF16F8(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -5179,13 +6790,629 @@ TEXT ·fakeQuantizeAVX512BF16BF16F8(SB), NOSPLIT, $0-16
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
 	MOVQ         280(CX), R8
-	VPBROADCASTQ all32_10000<>+0(SB), Z0
-	VPBROADCASTQ all32_7fff<>+0(SB), Z1
-	VPBROADCASTQ all32_8000<>+0(SB), Z2
-	VPBROADCASTQ all32_7fc00000<>+0(SB), Z3
-	VPMOVZXBW    odd16<>+0(SB), Z4
+	VPBROADCASTQ all32_ffff0000<>+0(SB), Z0
+	VPBROADCASTQ all32_10000<>+0(SB), Z1
+	VPBROADCASTQ all32_7fff<>+0(SB), Z2
+	VPBROADCASTQ all32_8000<>+0(SB), Z3
+	VPBROADCASTQ all32_7fc00000<>+0(SB), Z4
+	VPMOVZXBW    odd16split<>+0(SB), Z5
+	VPMOVZXBW    odd16<>+0(SB), Z6
+	MOVQ         88(CX), R9
+	TESTQ        R9, R9
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z6
+	VBROADCASTSS 64(CX), Z7
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
+
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R10
+	MOVQ DX, R11
+
+run5:
+	VBROADCASTSS (SI), Z8
+	VBROADCASTSS 1024(SI), Z9
+	XORQ         R13, R13
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R13, DI
+	JGT  rest11
+
+next10:
+	TESTQ R10, R10
+	JNE   some12
+
+asked13:
+	VMOVDQU32 (DX)(R13*2), Z11
+	VPSLLD    $0x10, Z11, Z10
+	VPANDD    Z0, Z11, Z11
+	VMOVDQU32 64(DX)(R13*2), Z13
+	VPSLLD    $0x10, Z13, Z12
+	VPANDD    Z0, Z13, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal14
+	VDIVPS    Z8, Z10, Z10
+	VDIVPS    Z8, Z11, Z11
+	VDIVPS    Z8, Z12, Z12
+	VDIVPS    Z8, Z13, Z13
+
+divided15:
+	VMINPS      Z10, Z7, Z10
+	VMINPS      Z11, Z7, Z11
+	VMINPS      Z12, Z7, Z12
+	VMINPS      Z13, Z7, Z13
+	VMAXPS      Z10, Z6, Z10
+	VMAXPS      Z11, Z6, Z11
+	VMAXPS      Z12, Z6, Z12
+	VMAXPS      Z13, Z6, Z13
+	VANDPS.BCST all32_80000000<>+0(SB), Z10, Z14
+	VANDPS.BCST all32_80000000<>+0(SB), Z11, Z15
+	VANDPS.BCST all32_80000000<>+0(SB), Z12, Z16
+	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z17
+	VANDPS.BCST all32_7f800000<>+0(SB), Z10, Z18
+	VANDPS.BCST all32_7f800000<>+0(SB), Z11, Z19
+	VANDPS.BCST all32_7f800000<>+0(SB), Z12, Z20
+	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z21
+	VMAXPS      (R8), Z18, Z18
+	VMAXPS      (R8), Z19, Z19
+	VMAXPS      (R8), Z20, Z20
+	VMAXPS      (R8), Z21, Z21
+	VPADDD      64(R8), Z18, Z18
+	VPADDD      64(R8), Z19, Z19
+	VPADDD      64(R8), Z20, Z20
+	VPADDD      64(R8), Z21, Z21
+	VORPS       Z14, Z18, Z18
+	VORPS       Z15, Z19, Z19
+	VORPS       Z16, Z20, Z20
+	VORPS       Z17, Z21, Z21
+	VADDPS      Z18, Z10, Z10
+	VADDPS      Z19, Z11, Z11
+	VADDPS      Z20, Z12, Z12
+	VADDPS      Z21, Z13, Z13
+	VSUBPS      Z18, Z10, Z10
+	VSUBPS      Z19, Z11, Z11
+	VSUBPS      Z20, Z12, Z12
+	VSUBPS      Z21, Z13, Z13
+	VORPS       Z14, Z10, Z10
+	VORPS       Z15, Z11, Z11
+	VORPS       Z16, Z12, Z12
+	VORPS       Z17, Z13, Z13
+	VSUBPS      Z9, Z10, Z10
+	VSUBPS      Z9, Z11, Z11
+	VSUBPS      Z9, Z12, Z12
+	VSUBPS      Z9, Z13, Z13
+	VMULPS      Z8, Z10, Z10
+	VMULPS      Z8, Z11, Z11
+	VMULPS      Z8, Z12, Z12
+	VMULPS      Z8, Z13, Z13
+	VPTESTMD    Z1, Z10, K1
+	VPADDD      Z2, Z10, Z14
+	VPADDD      Z3, Z10, K1, Z14
+	VPTESTMD    Z1, Z11, K1
+	VPADDD      Z2, Z11, Z15
+	VPADDD      Z3, Z11, K1, Z15
+	VPTESTMD    Z1, Z12, K1
+	VPADDD      Z2, Z12, Z16
+	VPADDD      Z3, Z12, K1, Z16
+	VPTESTMD    Z1, Z13, K1
+	VPADDD      Z2, Z13, Z17
+	VPADDD      Z3, Z13, K1, Z17
+	VCMPPS      $0x03, Z10, Z10, K1
+	VCMPPS      $0x03, Z11, Z11, K2
+	VCMPPS      $0x03, Z12, Z12, K3
+	VCMPPS      $0x03, Z13, Z13, K4
+	VMOVDQU32   Z4, K1, Z14
+	VMOVDQU32   Z4, K2, Z15
+	VMOVDQU32   Z4, K3, Z16
+	VMOVDQU32   Z4, K4, Z17
+	VMOVDQA64   Z14, Z10
+	VPERMT2W    Z15, Z5, Z10
+	VMOVDQA64   Z16, Z11
+	VPERMT2W    Z17, Z5, Z11
+	CMPB        76(CX), $0x00
+	JNE         around16
+	VMOVDQU64   Z10, (BX)(R13*2)
+	VMOVDQU64   Z11, 64(BX)(R13*2)
+
+stored17:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R12
+	SUBQ R13, R12
+
+line18:
+	CMPQ  R12, $0x00000020
+	JLT   lines19
+	TESTQ R10, R10
+	JNE   some20
+
+asked21:
+	VMOVDQU32 (DX)(R13*2), Z11
+	VPSLLD    $0x10, Z11, Z10
+	VPANDD    Z0, Z11, Z11
+	CMPB      75(CX), $0x00
+	JNE       reciprocal22
+	VDIVPS    Z8, Z10, Z10
+	VDIVPS    Z8, Z11, Z11
+
+divided23:
+	VMINPS      Z10, Z7, Z10
+	VMINPS      Z11, Z7, Z11
+	VMAXPS      Z10, Z6, Z10
+	VMAXPS      Z11, Z6, Z11
+	VANDPS.BCST all32_80000000<>+0(SB), Z10, Z12
+	VANDPS.BCST all32_80000000<>+0(SB), Z11, Z13
+	VANDPS.BCST all32_7f800000<>+0(SB), Z10, Z14
+	VANDPS.BCST all32_7f800000<>+0(SB), Z11, Z15
+	VMAXPS      (R8), Z14, Z14
+	VMAXPS      (R8), Z15, Z15
+	VPADDD      64(R8), Z14, Z14
+	VPADDD      64(R8), Z15, Z15
+	VORPS       Z12, Z14, Z14
+	VORPS       Z13, Z15, Z15
+	VADDPS      Z14, Z10, Z10
+	VADDPS      Z15, Z11, Z11
+	VSUBPS      Z14, Z10, Z10
+	VSUBPS      Z15, Z11, Z11
+	VORPS       Z12, Z10, Z10
+	VORPS       Z13, Z11, Z11
+	VSUBPS      Z9, Z10, Z10
+	VSUBPS      Z9, Z11, Z11
+	VMULPS      Z8, Z10, Z10
+	VMULPS      Z8, Z11, Z11
+	VPTESTMD    Z1, Z10, K1
+	VPADDD      Z2, Z10, Z12
+	VPADDD      Z3, Z10, K1, Z12
+	VPTESTMD    Z1, Z11, K1
+	VPADDD      Z2, Z11, Z13
+	VPADDD      Z3, Z11, K1, Z13
+	VCMPPS      $0x03, Z10, Z10, K1
+	VCMPPS      $0x03, Z11, Z11, K2
+	VMOVDQU32   Z4, K1, Z12
+	VMOVDQU32   Z4, K2, Z13
+	VMOVDQA64   Z12, Z10
+	VPERMT2W    Z13, Z5, Z10
+	CMPB        76(CX), $0x00
+	JNE         around24
+	VMOVDQU64   Z10, (BX)(R13*2)
+
+stored25:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
+	JMP  line18
+
+lines19:
+	CMPB 275(CX), $0x00
+	JNE  tail26
+
+some7:
+some27:
+	TESTQ R12, R12
+	JLE   done28
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some29
+
+asked30:
+	VPMOVZXWD.Z (DX)(R13*2), K1, Z10
+	VPSLLD      $0x10, Z10, Z10
+	CMPB        75(CX), $0x00
+	JNE         reciprocal31
+	VDIVPS      Z8, Z10, Z10
+
+divided32:
+	VMINPS      Z10, Z7, Z10
+	VMAXPS      Z10, Z6, Z10
+	VANDPS.BCST all32_80000000<>+0(SB), Z10, Z11
+	VANDPS.BCST all32_7f800000<>+0(SB), Z10, Z12
+	VMAXPS      (R8), Z12, Z12
+	VPADDD      64(R8), Z12, Z12
+	VORPS       Z11, Z12, Z12
+	VADDPS      Z12, Z10, Z10
+	VSUBPS      Z12, Z10, Z10
+	VORPS       Z11, Z10, Z10
+	VSUBPS      Z9, Z10, Z10
+	VMULPS      Z8, Z10, Z10
+	VPTESTMD    Z1, Z10, K2
+	VPADDD      Z2, Z10, Z11
+	VPADDD      Z3, Z10, K2, Z11
+	VCMPPS      $0x03, Z10, Z10, K2
+	VMOVDQU32   Z4, K2, Z11
+	VPSRLD      $0x10, Z11, Z10
+	VPMOVDW     Z10, Y10
+	VMOVDQU16   Y10, K1, (BX)(R13*2)
+	ADDQ        $0x00000010, R13
+	SUBQ        $0x00000010, R12
+	JMP         some27
+
+done28:
+	CMPB 275(CX), $0x00
+	JNE  taken33
+
+done8:
+	ADDQ 152(CX), R11
+	MOVQ R11, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R9
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole6
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x01, R12
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R14, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*2)
+	PREFETCHT1 64(R12)(R13*2)
+	JMP        asked13
+
+reciprocal14:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z8, Z14, Z14
+	VMULPS       Z14, Z10, Z10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z8, Z14, Z14
+	VMULPS       Z14, Z11, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z8, Z14, Z14
+	VMULPS       Z14, Z12, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z8, Z14, Z14
+	VMULPS       Z14, Z13, Z13
+	JMP          divided15
+
+around16:
+	VMOVNTDQ Z10, (BX)(R13*2)
+	VMOVNTDQ Z11, 64(BX)(R13*2)
+	JMP      stored17
+
+some20:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	JMP        asked21
+
+reciprocal22:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z12
+	VDIVPS       Z8, Z12, Z12
+	VMULPS       Z12, Z10, Z10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z12
+	VDIVPS       Z8, Z12, Z12
+	VMULPS       Z12, Z11, Z11
+	JMP          divided23
+
+around24:
+	VMOVNTDQ Z10, (BX)(R13*2)
+	JMP      stored25
+
+tail26:
+	TESTQ R12, R12
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R9, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x01, R14
+	LEAQ  (SP), BX
+	SUBQ  R14, BX
+	JMP   some7
+
+some29:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	JMP        asked30
+
+reciprocal31:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z11
+	VDIVPS       Z8, Z11, Z11
+	VMULPS       Z11, Z10, Z10
+	JMP          divided32
+
+taken33:
+	ADDQ      R12, R13
+	MOVQ      248(CX), BX
+	CMPQ      R13, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x01, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z10
+	VMOVNTDQ  Z10, -64(R12)
+	JMP       whole6
+
+other2:
+step34:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
+	CMPB    78(CX), $0x00
+	JEQ     aligned36
+	MOVQ    BX, R10
+	NEGQ    R10
+	ANDQ    $0x3f, R10
+	SHRQ    $0x01, R10
+	CMPQ    R10, AX
+	CMOVQGT AX, R10
+	SUBQ    R10, AX
+	MOVQ    AX, DI
+	MOVQ    R10, AX
+	JMP     some37
+
+aligned36:
+turn38:
+	CMPQ AX, 104(CX)
+	JLT  turns40
+	MOVQ 96(CX), R11
+	MOVQ SI, R12
+
+strand41:
+	VBROADCASTSS (R12), Z8
+	VBROADCASTSS 1024(R12), Z9
+	MOVQ         104(CX), R10
+
+block39:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near42
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+
+near42:
+	VMOVDQU32 (DX), Z11
+	VPSLLD    $0x10, Z11, Z10
+	VPANDD    Z0, Z11, Z11
+	VMOVDQU32 64(DX), Z13
+	VPSLLD    $0x10, Z13, Z12
+	VPANDD    Z0, Z13, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal43
+	VDIVPS    Z8, Z10, Z10
+	VDIVPS    Z8, Z11, Z11
+	VDIVPS    Z8, Z12, Z12
+	VDIVPS    Z8, Z13, Z13
+	JMP       divided44
+
+reciprocal43:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z8, Z14, Z14
+	VMULPS       Z14, Z10, Z10
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z8, Z14, Z14
+	VMULPS       Z14, Z11, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z8, Z14, Z14
+	VMULPS       Z14, Z12, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z8, Z14, Z14
+	VMULPS       Z14, Z13, Z13
+
+divided44:
+	VMINPS      Z10, Z7, Z10
+	VMINPS      Z11, Z7, Z11
+	VMINPS      Z12, Z7, Z12
+	VMINPS      Z13, Z7, Z13
+	VMAXPS      Z10, Z6, Z10
+	VMAXPS      Z11, Z6, Z11
+	VMAXPS      Z12, Z6, Z12
+	VMAXPS      Z13, Z6, Z13
+	VANDPS.BCST all32_80000000<>+0(SB), Z10, Z14
+	VANDPS.BCST all32_80000000<>+0(SB), Z11, Z15
+	VANDPS.BCST all32_80000000<>+0(SB), Z12, Z16
+	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z17
+	VANDPS.BCST all32_7f800000<>+0(SB), Z10, Z18
+	VANDPS.BCST all32_7f800000<>+0(SB), Z11, Z19
+	VANDPS.BCST all32_7f800000<>+0(SB), Z12, Z20
+	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z21
+	VMAXPS      (R8), Z18, Z18
+	VMAXPS      (R8), Z19, Z19
+	VMAXPS      (R8), Z20, Z20
+	VMAXPS      (R8), Z21, Z21
+	VPADDD      64(R8), Z18, Z18
+	VPADDD      64(R8), Z19, Z19
+	VPADDD      64(R8), Z20, Z20
+	VPADDD      64(R8), Z21, Z21
+	VORPS       Z14, Z18, Z18
+	VORPS       Z15, Z19, Z19
+	VORPS       Z16, Z20, Z20
+	VORPS       Z17, Z21, Z21
+	VADDPS      Z18, Z10, Z10
+	VADDPS      Z19, Z11, Z11
+	VADDPS      Z20, Z12, Z12
+	VADDPS      Z21, Z13, Z13
+	VSUBPS      Z18, Z10, Z10
+	VSUBPS      Z19, Z11, Z11
+	VSUBPS      Z20, Z12, Z12
+	VSUBPS      Z21, Z13, Z13
+	VORPS       Z14, Z10, Z10
+	VORPS       Z15, Z11, Z11
+	VORPS       Z16, Z12, Z12
+	VORPS       Z17, Z13, Z13
+	VSUBPS      Z9, Z10, Z10
+	VSUBPS      Z9, Z11, Z11
+	VSUBPS      Z9, Z12, Z12
+	VSUBPS      Z9, Z13, Z13
+	VMULPS      Z8, Z10, Z10
+	VMULPS      Z8, Z11, Z11
+	VMULPS      Z8, Z12, Z12
+	VMULPS      Z8, Z13, Z13
+	VPTESTMD    Z1, Z10, K1
+	VPADDD      Z2, Z10, Z14
+	VPADDD      Z3, Z10, K1, Z14
+	VPTESTMD    Z1, Z11, K1
+	VPADDD      Z2, Z11, Z15
+	VPADDD      Z3, Z11, K1, Z15
+	VPTESTMD    Z1, Z12, K1
+	VPADDD      Z2, Z12, Z16
+	VPADDD      Z3, Z12, K1, Z16
+	VPTESTMD    Z1, Z13, K1
+	VPADDD      Z2, Z13, Z17
+	VPADDD      Z3, Z13, K1, Z17
+	VCMPPS      $0x03, Z10, Z10, K1
+	VCMPPS      $0x03, Z11, Z11, K2
+	VCMPPS      $0x03, Z12, Z12, K3
+	VCMPPS      $0x03, Z13, Z13, K4
+	VMOVDQU32   Z4, K1, Z14
+	VMOVDQU32   Z4, K2, Z15
+	VMOVDQU32   Z4, K3, Z16
+	VMOVDQU32   Z4, K4, Z17
+	VMOVDQA64   Z14, Z10
+	VPERMT2W    Z15, Z5, Z10
+	VMOVDQA64   Z16, Z11
+	VPERMT2W    Z17, Z5, Z11
+	CMPB        76(CX), $0x00
+	JNE         around45
+	VMOVDQU64   Z10, (BX)
+	VMOVDQU64   Z11, 64(BX)
+	JMP         stored46
+
+around45:
+	VMOVNTDQ Z10, (BX)
+	VMOVNTDQ Z11, 64(BX)
+
+stored46:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	SUBQ $0x00000040, R10
+	JNE  block39
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R12
+	DECQ R11
+	JNE  strand41
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn38
+
+turns40:
+some37:
+some47:
+	TESTQ      AX, AX
+	JLE        done48
+	MOVQ       $-1, R10
+	BZHIQ      AX, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near49
+	PREFETCHT1 (DX)(R10*1)
+
+near49:
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand50:
+	VBROADCASTSS (R11), Z8
+	VBROADCASTSS 1024(R11), Z9
+	VPMOVZXWD.Z  (DX), K1, Z10
+	VPSLLD       $0x10, Z10, Z10
+	CMPB         75(CX), $0x00
+	JNE          reciprocal51
+	VDIVPS       Z8, Z10, Z10
+	JMP          divided52
+
+reciprocal51:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z11
+	VDIVPS       Z8, Z11, Z11
+	VMULPS       Z11, Z10, Z10
+
+divided52:
+	VMINPS      Z10, Z7, Z10
+	VMAXPS      Z10, Z6, Z10
+	VANDPS.BCST all32_80000000<>+0(SB), Z10, Z11
+	VANDPS.BCST all32_7f800000<>+0(SB), Z10, Z12
+	VMAXPS      (R8), Z12, Z12
+	VPADDD      64(R8), Z12, Z12
+	VORPS       Z11, Z12, Z12
+	VADDPS      Z12, Z10, Z10
+	VSUBPS      Z12, Z10, Z10
+	VORPS       Z11, Z10, Z10
+	VSUBPS      Z9, Z10, Z9
+	VMULPS      Z8, Z9, Z8
+	VPTESTMD    Z1, Z8, K2
+	VPADDD      Z2, Z8, Z9
+	VPADDD      Z3, Z8, K2, Z9
+	VCMPPS      $0x03, Z8, Z8, K2
+	VMOVDQU32   Z4, K2, Z9
+	VPSRLD      $0x10, Z9, Z8
+	VPMOVDW     Z8, Y8
+	VMOVDQU16   Y8, K1, (BX)
+	ADDQ        128(CX), DX
+	ADDQ        192(CX), BX
+	ADDQ        136(CX), DX
+	ADDQ        200(CX), BX
+	ADDQ        $0x00000004, R11
+	DECQ        R10
+	JNE         strand50
+	SUBQ        144(CX), DX
+	SUBQ        208(CX), BX
+	SUBQ        128(CX), DX
+	SUBQ        192(CX), BX
+	ADDQ        $+32, DX
+	ADDQ        $+32, BX
+	SUBQ        $0x00000010, AX
+	JMP         some47
+
+done48:
+	TESTQ DI, DI
+	JL    whole53
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned36
+
+whole53:
+	DECQ R9
+	JEQ  steps35
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step34
+
+steps35:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (SI), Z0
 	VBROADCASTSS (SI), Z5
-	VBROADCASTSS (SI), Z6
 	VBROADCASTSS (SI), Z7
 	VBROADCASTSS (SI), Z8
 	VBROADCASTSS (DI), Z9
@@ -5199,32 +7426,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block2:
+block55:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks56
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near4
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 
-near4:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
-	VMOVUPS (SI), Z5
-	VMOVUPS 64(SI), Z6
+	JEQ     loaded58
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded5:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded59
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded6:
+loaded59:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -5234,19 +7461,19 @@ loaded6:
 	VPMOVZXWD 96(DX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	CMPB      75(CX), $0x00
-	JNE       reciprocal7
-	VDIVPS    Z5, Z15, Z15
-	VDIVPS    Z6, Z16, Z16
+	JNE       reciprocal60
+	VDIVPS    Z0, Z15, Z15
+	VDIVPS    Z5, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
 	VDIVPS    Z8, Z18, Z18
-	JMP       divided8
+	JMP       divided61
 
-reciprocal7:
+reciprocal60:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
-	VDIVPS       Z5, Z19, Z19
+	VDIVPS       Z0, Z19, Z19
 	VMULPS       Z19, Z15, Z15
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
-	VDIVPS       Z6, Z19, Z19
+	VDIVPS       Z5, Z19, Z19
 	VMULPS       Z19, Z16, Z16
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z7, Z19, Z19
@@ -5255,7 +7482,7 @@ reciprocal7:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided8:
+divided61:
 	VMINPS      Z15, Z14, Z15
 	VMINPS      Z16, Z14, Z16
 	VMINPS      Z17, Z14, Z17
@@ -5300,82 +7527,82 @@ divided8:
 	VSUBPS      Z10, Z16, Z16
 	VSUBPS      Z11, Z17, Z17
 	VSUBPS      Z12, Z18, Z18
-	VMULPS      Z5, Z15, Z15
-	VMULPS      Z6, Z16, Z16
+	VMULPS      Z0, Z15, Z15
+	VMULPS      Z5, Z16, Z16
 	VMULPS      Z7, Z17, Z17
 	VMULPS      Z8, Z18, Z18
-	VPTESTMD    Z0, Z15, K1
-	VPADDD      Z1, Z15, Z19
-	VPADDD      Z2, Z15, K1, Z19
-	VPTESTMD    Z0, Z16, K1
-	VPADDD      Z1, Z16, Z20
-	VPADDD      Z2, Z16, K1, Z20
-	VPTESTMD    Z0, Z17, K1
-	VPADDD      Z1, Z17, Z21
-	VPADDD      Z2, Z17, K1, Z21
-	VPTESTMD    Z0, Z18, K1
-	VPADDD      Z1, Z18, Z22
-	VPADDD      Z2, Z18, K1, Z22
+	VPTESTMD    Z1, Z15, K1
+	VPADDD      Z2, Z15, Z19
+	VPADDD      Z3, Z15, K1, Z19
+	VPTESTMD    Z1, Z16, K1
+	VPADDD      Z2, Z16, Z20
+	VPADDD      Z3, Z16, K1, Z20
+	VPTESTMD    Z1, Z17, K1
+	VPADDD      Z2, Z17, Z21
+	VPADDD      Z3, Z17, K1, Z21
+	VPTESTMD    Z1, Z18, K1
+	VPADDD      Z2, Z18, Z22
+	VPADDD      Z3, Z18, K1, Z22
 	VCMPPS      $0x03, Z15, Z15, K1
 	VCMPPS      $0x03, Z16, Z16, K2
 	VCMPPS      $0x03, Z17, Z17, K3
 	VCMPPS      $0x03, Z18, Z18, K4
-	VMOVDQU32   Z3, K1, Z19
-	VMOVDQU32   Z3, K2, Z20
-	VMOVDQU32   Z3, K3, Z21
-	VMOVDQU32   Z3, K4, Z22
+	VMOVDQU32   Z4, K1, Z19
+	VMOVDQU32   Z4, K2, Z20
+	VMOVDQU32   Z4, K3, Z21
+	VMOVDQU32   Z4, K4, Z22
 	VMOVDQA64   Z19, Z15
-	VPERMT2W    Z20, Z4, Z15
+	VPERMT2W    Z20, Z6, Z15
 	VMOVDQA64   Z21, Z16
-	VPERMT2W    Z22, Z4, Z16
+	VPERMT2W    Z22, Z6, Z16
 	CMPB        76(CX), $0x00
-	JNE         around9
+	JNE         around62
 	VMOVDQU64   Z15, (BX)
 	VMOVDQU64   Z16, 64(BX)
-	JMP         stored10
+	JMP         stored63
 
-around9:
+around62:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored10:
+stored63:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block55
 
-blocks3:
-some11:
+blocks56:
+some64:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done65
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
-	VMOVUPS.Z (SI), K1, Z5
+	JEQ       loaded66
+	VMOVUPS.Z (SI), K1, Z0
 
-loaded13:
+loaded66:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded67
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded14:
+loaded67:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	CMPB        75(CX), $0x00
-	JNE         reciprocal15
-	VDIVPS      Z5, Z15, Z15
-	JMP         divided16
+	JNE         reciprocal68
+	VDIVPS      Z0, Z15, Z15
+	JMP         divided69
 
-reciprocal15:
+reciprocal68:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
-	VDIVPS       Z5, Z16, Z16
+	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided16:
+divided69:
 	VMINPS      Z15, Z14, Z15
 	VMAXPS      Z15, Z13, Z15
 	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z16
@@ -5387,12 +7614,12 @@ divided16:
 	VSUBPS      Z17, Z15, Z15
 	VORPS       Z16, Z15, Z15
 	VSUBPS      Z9, Z15, Z15
-	VMULPS      Z5, Z15, Z15
-	VPTESTMD    Z0, Z15, K2
-	VPADDD      Z1, Z15, Z16
-	VPADDD      Z2, Z15, K2, Z16
+	VMULPS      Z0, Z15, Z15
+	VPTESTMD    Z1, Z15, K2
+	VPADDD      Z2, Z15, Z16
+	VPADDD      Z3, Z15, K2, Z16
 	VCMPPS      $0x03, Z15, Z15, K2
-	VMOVDQU32   Z3, K2, Z16
+	VMOVDQU32   Z4, K2, Z16
 	VPSRLD      $0x10, Z16, Z15
 	VPMOVDW     Z15, Y15
 	VMOVDQU16   Y15, K1, (BX)
@@ -5401,9 +7628,9 @@ divided16:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some11
+	JMP         some64
 
-done12:
+done65:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -3104,6 +3104,748 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
 	MOVQ         280(CX), R11
+	MOVQ         88(CX), R12
+	TESTQ        R12, R12
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+	CMPB         277(CX), $0x00
+	JEQ          other2
+
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS 1024(DI), Z3
+	VSUBPS       Z3, Z0, Z4
+	VSUBPS       Z3, Z1, Z3
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	MOVQ         AX, R8
+
+next4:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near7
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 128(DX)(R13*1)
+	PREFETCHT1 192(DX)(R13*1)
+	PREFETCHT1 (BX)(R13*1)
+	PREFETCHT1 64(BX)(R13*1)
+	PREFETCHT1 128(BX)(R13*1)
+	PREFETCHT1 192(BX)(R13*1)
+
+near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near8
+	PREFETCHT0 (SI)(R13*1)
+	PREFETCHT0 64(SI)(R13*1)
+	PREFETCHT0 128(SI)(R13*1)
+	PREFETCHT0 192(SI)(R13*1)
+
+near8:
+	CMPQ    R8, $0x00000040
+	JLT     rest5
+	VMOVUPS (BX), Z13
+	VMOVUPS 64(BX), Z14
+	CMPB    75(CX), $0x00
+	JNE     reciprocal9
+	VDIVPS  Z2, Z13, Z13
+	VDIVPS  Z2, Z14, Z14
+	JMP     divided10
+
+reciprocal9:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided10:
+	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z15
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
+	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z17
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
+	VMAXPS      (R11), Z17, Z17
+	VMAXPS      (R11), Z18, Z18
+	VPADDD      64(R11), Z17, Z17
+	VPADDD      64(R11), Z18, Z18
+	VORPS       Z15, Z17, Z17
+	VORPS       Z16, Z18, Z18
+	VADDPS      Z17, Z13, Z19
+	VADDPS      Z18, Z14, Z20
+	VSUBPS      Z17, Z19, Z17
+	VSUBPS      Z18, Z20, Z18
+	VORPS       Z15, Z17, Z15
+	VORPS       Z16, Z18, Z16
+	VMINPS      Z3, Z13, Z17
+	VMINPS      Z3, Z14, Z18
+	VMAXPS      Z4, Z17, Z17
+	VMAXPS      Z4, Z18, Z18
+	VCMPPS      $0x00, Z17, Z13, K1
+	VCMPPS      $0x00, Z18, Z14, K2
+	VCMPPS      $0x0c, Z17, Z13, K3
+	VCMPPS      $0x0c, Z18, Z14, K4
+	VSUBPS      Z13, Z15, K1, Z17
+	VSUBPS      Z14, Z16, K2, Z18
+	VMOVUPS     (DX), Z13
+	VMOVUPS     64(DX), Z14
+	KORW        K3, K1, K5
+	KORW        K4, K2, K6
+	VMULPS      Z17, Z13, Z15
+	VMULPS      Z18, Z14, Z16
+	VADDPS      Z15, Z5, K5, Z5
+	VADDPS      Z16, Z6, K6, Z6
+	VADDPS      Z13, Z9, K3, Z9
+	VADDPS      Z14, Z10, K4, Z10
+	VMOVAPS.Z   Z13, K1, Z13
+	VMOVAPS.Z   Z14, K2, Z14
+	CMPB        76(CX), $0x00
+	JNE         around11
+	VMOVDQU64   Z13, (SI)
+	VMOVDQU64   Z14, 64(SI)
+	JMP         stored12
+
+around11:
+	VMOVNTDQ Z13, (SI)
+	VMOVNTDQ Z14, 64(SI)
+
+stored12:
+	VMOVUPS 128(BX), Z13
+	VMOVUPS 192(BX), Z14
+	CMPB    75(CX), $0x00
+	JNE     reciprocal13
+	VDIVPS  Z2, Z13, Z13
+	VDIVPS  Z2, Z14, Z14
+	JMP     divided14
+
+reciprocal13:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided14:
+	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z15
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
+	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z17
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
+	VMAXPS      (R11), Z17, Z17
+	VMAXPS      (R11), Z18, Z18
+	VPADDD      64(R11), Z17, Z17
+	VPADDD      64(R11), Z18, Z18
+	VORPS       Z15, Z17, Z17
+	VORPS       Z16, Z18, Z18
+	VADDPS      Z17, Z13, Z19
+	VADDPS      Z18, Z14, Z20
+	VSUBPS      Z17, Z19, Z17
+	VSUBPS      Z18, Z20, Z18
+	VORPS       Z15, Z17, Z15
+	VORPS       Z16, Z18, Z16
+	VMINPS      Z3, Z13, Z17
+	VMINPS      Z3, Z14, Z18
+	VMAXPS      Z4, Z17, Z17
+	VMAXPS      Z4, Z18, Z18
+	VCMPPS      $0x00, Z17, Z13, K1
+	VCMPPS      $0x00, Z18, Z14, K2
+	VCMPPS      $0x0c, Z17, Z13, K3
+	VCMPPS      $0x0c, Z18, Z14, K4
+	VSUBPS      Z13, Z15, K1, Z17
+	VSUBPS      Z14, Z16, K2, Z18
+	VMOVUPS     128(DX), Z13
+	VMOVUPS     192(DX), Z14
+	KORW        K3, K1, K5
+	KORW        K4, K2, K6
+	VMULPS      Z17, Z13, Z15
+	VMULPS      Z18, Z14, Z16
+	VADDPS      Z15, Z7, K5, Z7
+	VADDPS      Z16, Z8, K6, Z8
+	VADDPS      Z13, Z11, K3, Z11
+	VADDPS      Z14, Z12, K4, Z12
+	VMOVAPS.Z   Z13, K1, Z13
+	VMOVAPS.Z   Z14, K2, Z14
+	CMPB        76(CX), $0x00
+	JNE         around15
+	VMOVDQU64   Z13, 128(SI)
+	VMOVDQU64   Z14, 192(SI)
+	JMP         stored16
+
+around15:
+	VMOVNTDQ Z13, 128(SI)
+	VMOVNTDQ Z14, 192(SI)
+
+stored16:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ     R8, R8
+	JLE       done6
+	MOVQ      $-1, R13
+	BZHIQ     R8, R13, R13
+	KMOVW     R13, K1
+	VMOVUPS.Z (BX), K1, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal17
+	VDIVPS    Z2, Z13, Z13
+	JMP       divided18
+
+reciprocal17:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z13, Z13
+
+divided18:
+	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z14
+	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z15
+	VMAXPS      (R11), Z15, Z15
+	VPADDD      64(R11), Z15, Z15
+	VORPS       Z14, Z15, Z15
+	VADDPS      Z15, Z13, Z16
+	VSUBPS      Z15, Z16, Z15
+	VORPS       Z14, Z15, Z14
+	VMINPS      Z3, Z13, Z15
+	VMAXPS      Z4, Z15, Z15
+	VCMPPS      $0x00, Z15, Z13, K2
+	VCMPPS      $0x0c, Z15, Z13, K3
+	VSUBPS      Z13, Z14, K2, Z15
+	VMOVUPS.Z   (DX), K1, Z13
+	KORW        K3, K2, K4
+	VMULPS      Z15, Z13, Z14
+	KANDW       K1, K4, K4
+	VADDPS      Z14, Z5, K4, Z5
+	KANDW       K1, K3, K3
+	VADDPS      Z13, Z9, K3, Z9
+	VMOVAPS.Z   Z13, K2, Z13
+	CMPQ        R8, $0x10
+	JLT         partly19
+	CMPB        76(CX), $0x00
+	JNE         around21
+	VMOVDQU64   Z13, (SI)
+	JMP         stored22
+
+around21:
+	VMOVNTDQ Z13, (SI)
+
+stored22:
+	JMP stored20
+
+partly19:
+	VMOVUPS Z13, K1, (SI)
+
+stored20:
+	SUBQ      $0x10, R8
+	TESTQ     R8, R8
+	JLE       done6
+	MOVQ      $-1, R13
+	BZHIQ     R8, R13, R13
+	KMOVW     R13, K1
+	VMOVUPS.Z 64(BX), K1, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal23
+	VDIVPS    Z2, Z13, Z13
+	JMP       divided24
+
+reciprocal23:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z13, Z13
+
+divided24:
+	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z14
+	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z15
+	VMAXPS      (R11), Z15, Z15
+	VPADDD      64(R11), Z15, Z15
+	VORPS       Z14, Z15, Z15
+	VADDPS      Z15, Z13, Z16
+	VSUBPS      Z15, Z16, Z15
+	VORPS       Z14, Z15, Z14
+	VMINPS      Z3, Z13, Z15
+	VMAXPS      Z4, Z15, Z15
+	VCMPPS      $0x00, Z15, Z13, K2
+	VCMPPS      $0x0c, Z15, Z13, K3
+	VSUBPS      Z13, Z14, K2, Z15
+	VMOVUPS.Z   64(DX), K1, Z13
+	KORW        K3, K2, K4
+	VMULPS      Z15, Z13, Z14
+	KANDW       K1, K4, K4
+	VADDPS      Z14, Z6, K4, Z6
+	KANDW       K1, K3, K3
+	VADDPS      Z13, Z10, K3, Z10
+	VMOVAPS.Z   Z13, K2, Z13
+	CMPQ        R8, $0x10
+	JLT         partly25
+	CMPB        76(CX), $0x00
+	JNE         around27
+	VMOVDQU64   Z13, 64(SI)
+	JMP         stored28
+
+around27:
+	VMOVNTDQ Z13, 64(SI)
+
+stored28:
+	JMP stored26
+
+partly25:
+	VMOVUPS Z13, K1, 64(SI)
+
+stored26:
+	SUBQ      $0x10, R8
+	TESTQ     R8, R8
+	JLE       done6
+	MOVQ      $-1, R13
+	BZHIQ     R8, R13, R13
+	KMOVW     R13, K1
+	VMOVUPS.Z 128(BX), K1, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal29
+	VDIVPS    Z2, Z13, Z13
+	JMP       divided30
+
+reciprocal29:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z13, Z13
+
+divided30:
+	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z14
+	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z15
+	VMAXPS      (R11), Z15, Z15
+	VPADDD      64(R11), Z15, Z15
+	VORPS       Z14, Z15, Z15
+	VADDPS      Z15, Z13, Z16
+	VSUBPS      Z15, Z16, Z15
+	VORPS       Z14, Z15, Z14
+	VMINPS      Z3, Z13, Z15
+	VMAXPS      Z4, Z15, Z15
+	VCMPPS      $0x00, Z15, Z13, K2
+	VCMPPS      $0x0c, Z15, Z13, K3
+	VSUBPS      Z13, Z14, K2, Z15
+	VMOVUPS.Z   128(DX), K1, Z13
+	KORW        K3, K2, K4
+	VMULPS      Z15, Z13, Z14
+	KANDW       K1, K4, K4
+	VADDPS      Z14, Z7, K4, Z7
+	KANDW       K1, K3, K3
+	VADDPS      Z13, Z11, K3, Z11
+	VMOVAPS.Z   Z13, K2, Z13
+	CMPQ        R8, $0x10
+	JLT         partly31
+	CMPB        76(CX), $0x00
+	JNE         around33
+	VMOVDQU64   Z13, 128(SI)
+	JMP         stored34
+
+around33:
+	VMOVNTDQ Z13, 128(SI)
+
+stored34:
+	JMP stored32
+
+partly31:
+	VMOVUPS Z13, K1, 128(SI)
+
+stored32:
+	SUBQ      $0x10, R8
+	TESTQ     R8, R8
+	JLE       done6
+	MOVQ      $-1, R13
+	BZHIQ     R8, R13, R13
+	KMOVW     R13, K1
+	VMOVUPS.Z 192(BX), K1, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal35
+	VDIVPS    Z2, Z13, Z2
+	JMP       divided36
+
+reciprocal35:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z13, Z2
+
+divided36:
+	VANDPS.BCST all32_80000000<>+0(SB), Z2, Z13
+	VANDPS.BCST all32_7f800000<>+0(SB), Z2, Z14
+	VMAXPS      (R11), Z14, Z14
+	VPADDD      64(R11), Z14, Z14
+	VORPS       Z13, Z14, Z14
+	VADDPS      Z14, Z2, Z15
+	VSUBPS      Z14, Z15, Z14
+	VORPS       Z13, Z14, Z13
+	VMINPS      Z3, Z2, Z3
+	VMAXPS      Z4, Z3, Z3
+	VCMPPS      $0x00, Z3, Z2, K2
+	VCMPPS      $0x0c, Z3, Z2, K3
+	VSUBPS      Z2, Z13, K2, Z3
+	VMOVUPS.Z   192(DX), K1, Z2
+	KORW        K3, K2, K4
+	VMULPS      Z3, Z2, Z3
+	KANDW       K1, K4, K4
+	VADDPS      Z3, Z8, K4, Z8
+	KANDW       K1, K3, K3
+	VADDPS      Z2, Z12, K3, Z12
+	VMOVAPS.Z   Z2, K2, Z2
+	CMPQ        R8, $0x10
+	JLT         partly37
+	CMPB        76(CX), $0x00
+	JNE         around39
+	VMOVDQU64   Z2, 192(SI)
+	JMP         stored40
+
+around39:
+	VMOVNTDQ Z2, 192(SI)
+
+stored40:
+	JMP stored38
+
+partly37:
+	VMOVUPS Z2, K1, 192(SI)
+
+stored38:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z5, (R9)
+	VMOVUPS Z6, 64(R9)
+	VMOVUPS Z7, 128(R9)
+	VMOVUPS Z8, 192(R9)
+	VMOVUPS Z9, (R10)
+	VMOVUPS Z10, 64(R10)
+	VMOVUPS Z11, 128(R10)
+	VMOVUPS Z12, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R12
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step41:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn45:
+	CMPQ AX, 104(CX)
+	JLT  turns47
+	MOVQ 96(CX), R13
+	MOVQ DI, R14
+
+strand48:
+	VBROADCASTSS (R14), Z2
+	VBROADCASTSS 1024(R14), Z3
+	VSUBPS       Z3, Z0, Z4
+	VSUBPS       Z3, Z1, Z3
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z5
+	VMOVUPS      64(R9), Z6
+	VMOVUPS      128(R9), Z7
+	VMOVUPS      192(R9), Z8
+	VMOVUPS      (R10), Z9
+	VMOVUPS      64(R10), Z10
+	VMOVUPS      128(R10), Z11
+	VMOVUPS      192(R10), Z12
+
+block46:
+	MOVQ       80(CX), R15
+	TESTQ      R15, R15
+	JEQ        near49
+	PREFETCHT1 (DX)(R15*1)
+	PREFETCHT1 64(DX)(R15*1)
+	PREFETCHT1 128(DX)(R15*1)
+	PREFETCHT1 192(DX)(R15*1)
+	PREFETCHT1 (BX)(R15*1)
+	PREFETCHT1 64(BX)(R15*1)
+	PREFETCHT1 128(BX)(R15*1)
+	PREFETCHT1 192(BX)(R15*1)
+
+near49:
+	VMOVUPS (BX), Z13
+	VMOVUPS 64(BX), Z14
+	CMPB    75(CX), $0x00
+	JNE     reciprocal50
+	VDIVPS  Z2, Z13, Z13
+	VDIVPS  Z2, Z14, Z14
+	JMP     divided51
+
+reciprocal50:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided51:
+	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z15
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
+	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z17
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
+	VMAXPS      (R11), Z17, Z17
+	VMAXPS      (R11), Z18, Z18
+	VPADDD      64(R11), Z17, Z17
+	VPADDD      64(R11), Z18, Z18
+	VORPS       Z15, Z17, Z17
+	VORPS       Z16, Z18, Z18
+	VADDPS      Z17, Z13, Z19
+	VADDPS      Z18, Z14, Z20
+	VSUBPS      Z17, Z19, Z17
+	VSUBPS      Z18, Z20, Z18
+	VORPS       Z15, Z17, Z15
+	VORPS       Z16, Z18, Z16
+	VMINPS      Z3, Z13, Z17
+	VMINPS      Z3, Z14, Z18
+	VMAXPS      Z4, Z17, Z17
+	VMAXPS      Z4, Z18, Z18
+	VCMPPS      $0x00, Z17, Z13, K1
+	VCMPPS      $0x00, Z18, Z14, K2
+	VCMPPS      $0x0c, Z17, Z13, K3
+	VCMPPS      $0x0c, Z18, Z14, K4
+	VSUBPS      Z13, Z15, K1, Z17
+	VSUBPS      Z14, Z16, K2, Z18
+	VMOVUPS     (DX), Z13
+	VMOVUPS     64(DX), Z14
+	KORW        K3, K1, K5
+	KORW        K4, K2, K6
+	VMULPS      Z17, Z13, Z15
+	VMULPS      Z18, Z14, Z16
+	VADDPS      Z15, Z5, K5, Z5
+	VADDPS      Z16, Z6, K6, Z6
+	VADDPS      Z13, Z9, K3, Z9
+	VADDPS      Z14, Z10, K4, Z10
+	VMOVAPS.Z   Z13, K1, Z13
+	VMOVAPS.Z   Z14, K2, Z14
+	CMPB        76(CX), $0x00
+	JNE         around52
+	VMOVDQU64   Z13, (SI)
+	VMOVDQU64   Z14, 64(SI)
+	JMP         stored53
+
+around52:
+	VMOVNTDQ Z13, (SI)
+	VMOVNTDQ Z14, 64(SI)
+
+stored53:
+	VMOVUPS 128(BX), Z13
+	VMOVUPS 192(BX), Z14
+	CMPB    75(CX), $0x00
+	JNE     reciprocal54
+	VDIVPS  Z2, Z13, Z13
+	VDIVPS  Z2, Z14, Z14
+	JMP     divided55
+
+reciprocal54:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided55:
+	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z15
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
+	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z17
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
+	VMAXPS      (R11), Z17, Z17
+	VMAXPS      (R11), Z18, Z18
+	VPADDD      64(R11), Z17, Z17
+	VPADDD      64(R11), Z18, Z18
+	VORPS       Z15, Z17, Z17
+	VORPS       Z16, Z18, Z18
+	VADDPS      Z17, Z13, Z19
+	VADDPS      Z18, Z14, Z20
+	VSUBPS      Z17, Z19, Z17
+	VSUBPS      Z18, Z20, Z18
+	VORPS       Z15, Z17, Z15
+	VORPS       Z16, Z18, Z16
+	VMINPS      Z3, Z13, Z17
+	VMINPS      Z3, Z14, Z18
+	VMAXPS      Z4, Z17, Z17
+	VMAXPS      Z4, Z18, Z18
+	VCMPPS      $0x00, Z17, Z13, K1
+	VCMPPS      $0x00, Z18, Z14, K2
+	VCMPPS      $0x0c, Z17, Z13, K3
+	VCMPPS      $0x0c, Z18, Z14, K4
+	VSUBPS      Z13, Z15, K1, Z17
+	VSUBPS      Z14, Z16, K2, Z18
+	VMOVUPS     128(DX), Z13
+	VMOVUPS     192(DX), Z14
+	KORW        K3, K1, K5
+	KORW        K4, K2, K6
+	VMULPS      Z17, Z13, Z15
+	VMULPS      Z18, Z14, Z16
+	VADDPS      Z15, Z7, K5, Z7
+	VADDPS      Z16, Z8, K6, Z8
+	VADDPS      Z13, Z11, K3, Z11
+	VADDPS      Z14, Z12, K4, Z12
+	VMOVAPS.Z   Z13, K1, Z13
+	VMOVAPS.Z   Z14, K2, Z14
+	CMPB        76(CX), $0x00
+	JNE         around56
+	VMOVDQU64   Z13, 128(SI)
+	VMOVDQU64   Z14, 192(SI)
+	JMP         stored57
+
+around56:
+	VMOVNTDQ Z13, 128(SI)
+	VMOVNTDQ Z14, 192(SI)
+
+stored57:
+	ADDQ    $+256, DX
+	ADDQ    $+256, BX
+	ADDQ    $+256, SI
+	SUBQ    $0x00000040, R8
+	JNE     block46
+	VMOVUPS Z5, (R9)
+	VMOVUPS Z6, 64(R9)
+	VMOVUPS Z7, 128(R9)
+	VMOVUPS Z8, 192(R9)
+	VMOVUPS Z9, (R10)
+	VMOVUPS Z10, 64(R10)
+	VMOVUPS Z11, 128(R10)
+	VMOVUPS Z12, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000004, R14
+	DECQ    R13
+	JNE     strand48
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn45
+
+turns47:
+some58:
+	TESTQ      AX, AX
+	JLE        done59
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near60
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
+
+near60:
+	MOVQ 96(CX), R8
+	MOVQ DI, R13
+
+strand61:
+	VBROADCASTSS (R13), Z2
+	VBROADCASTSS 1024(R13), Z3
+	VSUBPS       Z3, Z0, Z4
+	VSUBPS       Z3, Z1, Z3
+	VMOVUPS.Z    (BX), K1, Z5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal62
+	VDIVPS       Z2, Z5, Z2
+	JMP          divided63
+
+reciprocal62:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z6
+	VDIVPS       Z2, Z6, Z6
+	VMULPS       Z6, Z5, Z2
+
+divided63:
+	VANDPS.BCST all32_80000000<>+0(SB), Z2, Z5
+	VANDPS.BCST all32_7f800000<>+0(SB), Z2, Z6
+	VMAXPS      (R11), Z6, Z6
+	VPADDD      64(R11), Z6, Z6
+	VORPS       Z5, Z6, Z6
+	VADDPS      Z6, Z2, Z7
+	VSUBPS      Z6, Z7, Z6
+	VORPS       Z5, Z6, Z5
+	VMINPS      Z3, Z2, Z3
+	VMAXPS      Z4, Z3, Z3
+	VCMPPS      $0x00, Z3, Z2, K2
+	VCMPPS      $0x0c, Z3, Z2, K3
+	VSUBPS      Z2, Z5, K2, Z3
+	VMOVUPS.Z   (DX), K1, Z2
+	KORW        K3, K2, K4
+	VMULPS      Z3, Z2, Z3
+	VMOVAPS.Z   Z3, K4, Z3
+	VMOVUPS.Z   (R9), K1, Z4
+	VADDPS      Z3, Z4, Z3
+	VMOVUPS     Z3, K1, (R9)
+	VMOVAPS.Z   Z2, K3, Z3
+	VMOVUPS.Z   (R10), K1, Z4
+	VADDPS      Z3, Z4, Z3
+	VMOVUPS     Z3, K1, (R10)
+	VMOVAPS.Z   Z2, K2, Z2
+	VMOVUPS     Z2, K1, (SI)
+	ADDQ        128(CX), DX
+	ADDQ        160(CX), BX
+	ADDQ        192(CX), SI
+	ADDQ        136(CX), DX
+	ADDQ        168(CX), BX
+	ADDQ        200(CX), SI
+	ADDQ        $0x00000004, R13
+	DECQ        R8
+	JNE         strand61
+	SUBQ        144(CX), DX
+	SUBQ        176(CX), BX
+	SUBQ        208(CX), SI
+	SUBQ        128(CX), DX
+	SUBQ        160(CX), BX
+	SUBQ        192(CX), SI
+	ADDQ        $+64, DX
+	ADDQ        $+64, BX
+	ADDQ        $+64, SI
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x00000040, R10
+	SUBQ        $0x00000010, AX
+	JMP         some58
+
+done59:
+	DECQ R12
+	JEQ  steps42
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step41
+
+steps42:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (R8), Z2
@@ -3111,9 +3853,9 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32F8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 56(CX), Z4
 	VBROADCASTSS 64(CX), Z5
 	CMPB         74(CX), $0x00
-	JNE          wide2
+	JNE          wide65
 	CMPQ         AX, $0x00000040
-	JLT          rest1
+	JLT          rest64
 	VMOVUPS      (R9), Z6
 	VMOVUPS      64(R9), Z7
 	VMOVUPS      128(R9), Z8
@@ -3123,12 +3865,12 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32F8(SB), NOSPLIT, $0-16
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block3:
+block66:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
+	JLT        blocks67
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near5
+	JEQ        near68
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -3138,28 +3880,28 @@ block3:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 
-near5:
+near68:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded69
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded6:
+loaded69:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded70
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded7:
+loaded70:
 	VMOVUPS (BX), Z14
 	VMOVUPS 64(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal8
+	JNE     reciprocal71
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided9
+	JMP     divided72
 
-reciprocal8:
+reciprocal71:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -3167,7 +3909,7 @@ reciprocal8:
 	VDIVPS       Z1, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided9:
+divided72:
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
 	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
@@ -3211,37 +3953,37 @@ divided9:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around10
+	JNE         around73
 	VMOVDQU64   Z14, (SI)
 	VMOVDQU64   Z15, 64(SI)
-	JMP         stored11
+	JMP         stored74
 
-around10:
+around73:
 	VMOVNTDQ Z14, (SI)
 	VMOVNTDQ Z15, 64(SI)
 
-stored11:
+stored74:
 	CMPB    72(CX), $0x00
-	JEQ     loaded12
+	JEQ     loaded75
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded12:
+loaded75:
 	CMPB    73(CX), $0x00
-	JEQ     loaded13
+	JEQ     loaded76
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded13:
+loaded76:
 	VMOVUPS 128(BX), Z14
 	VMOVUPS 192(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal14
+	JNE     reciprocal77
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided15
+	JMP     divided78
 
-reciprocal14:
+reciprocal77:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -3249,7 +3991,7 @@ reciprocal14:
 	VDIVPS       Z1, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided15:
+divided78:
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
 	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
@@ -3293,25 +4035,25 @@ divided15:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around16
+	JNE         around79
 	VMOVDQU64   Z14, 128(SI)
 	VMOVDQU64   Z15, 192(SI)
-	JMP         stored17
+	JMP         stored80
 
-around16:
+around79:
 	VMOVNTDQ Z14, 128(SI)
 	VMOVNTDQ Z15, 192(SI)
 
-stored17:
+stored80:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block66
 
-blocks4:
+blocks67:
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -3320,15 +4062,15 @@ blocks4:
 	VMOVUPS Z11, 64(R10)
 	VMOVUPS Z12, 128(R10)
 	VMOVUPS Z13, 192(R10)
-	JMP     rest1
+	JMP     rest64
 
-wide2:
-block18:
+wide65:
+block81:
 	CMPQ       AX, $0x00000040
-	JLT        blocks19
+	JLT        blocks82
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near20
+	JEQ        near83
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -3338,31 +4080,31 @@ block18:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 
-near20:
+near83:
 	XORQ R12, R12
 
-group21:
+group84:
 	CMPB    72(CX), $0x00
-	JEQ     loaded22
+	JEQ     loaded85
 	VMOVUPS (DI)(R12*4), Z0
 	VMOVUPS 64(DI)(R12*4), Z1
 
-loaded22:
+loaded85:
 	CMPB    73(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded86
 	VMOVUPS (R8)(R12*4), Z2
 	VMOVUPS 64(R8)(R12*4), Z3
 
-loaded23:
+loaded86:
 	VMOVUPS (BX)(R12*4), Z6
 	VMOVUPS 64(BX)(R12*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal24
+	JNE     reciprocal87
 	VDIVPS  Z0, Z6, Z6
 	VDIVPS  Z1, Z7, Z7
-	JMP     divided25
+	JMP     divided88
 
-reciprocal24:
+reciprocal87:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z0, Z8, Z8
 	VMULPS       Z8, Z6, Z6
@@ -3370,7 +4112,7 @@ reciprocal24:
 	VDIVPS       Z1, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided25:
+divided88:
 	VANDPS.BCST all32_80000000<>+0(SB), Z6, Z8
 	VANDPS.BCST all32_80000000<>+0(SB), Z7, Z9
 	VANDPS.BCST all32_7f800000<>+0(SB), Z6, Z10
@@ -3426,63 +4168,63 @@ divided25:
 	VMOVAPS.Z   Z6, K1, Z6
 	VMOVAPS.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around26
+	JNE         around89
 	VMOVDQU64   Z6, (SI)(R12*4)
 	VMOVDQU64   Z7, 64(SI)(R12*4)
-	JMP         stored27
+	JMP         stored90
 
-around26:
+around89:
 	VMOVNTDQ Z6, (SI)(R12*4)
 	VMOVNTDQ Z7, 64(SI)(R12*4)
 
-stored27:
+stored90:
 	ADDQ $0x00000020, R12
 	CMPQ R12, $0x00000040
-	JNE  group21
+	JNE  group84
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay28
+	JEQ  stay91
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay28:
+stay91:
 	SUBQ $0x00000040, AX
-	JMP  block18
+	JMP  block81
 
-blocks19:
-rest1:
-some29:
+blocks82:
+rest64:
+some92:
 	TESTQ     AX, AX
-	JLE       done30
+	JLE       done93
 	MOVQ      $-1, R12
 	BZHIQ     AX, R12, R12
 	KMOVW     R12, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded31
+	JEQ       loaded94
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded31:
+loaded94:
 	CMPB      73(CX), $0x00
-	JEQ       loaded32
+	JEQ       loaded95
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded32:
+loaded95:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal33
+	JNE       reciprocal96
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided34
+	JMP       divided97
 
-reciprocal33:
+reciprocal96:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z3
 	VDIVPS       Z0, Z3, Z3
 	VMULPS       Z3, Z1, Z1
 
-divided34:
+divided97:
 	VANDPS.BCST all32_80000000<>+0(SB), Z1, Z3
 	VANDPS.BCST all32_7f800000<>+0(SB), Z1, Z6
 	VMAXPS      (R11), Z6, Z6
@@ -3519,9 +4261,9 @@ divided34:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some29
+	JMP         some92
 
-done30:
+done93:
 	VZEROUPPER
 	RET
 
@@ -3558,6 +4300,257 @@ TEXT ·fakeQuantizeBackwardAVX512F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
 	MOVQ         280(CX), R11
+	MOVQ         88(CX), R12
+	TESTQ        R12, R12
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSD 56(CX), Z0
+	VBROADCASTSD 64(CX), Z1
+
+step2:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn6:
+	CMPQ AX, 104(CX)
+	JLT  turns8
+	MOVQ 96(CX), R13
+	MOVQ DI, R14
+
+strand9:
+	VBROADCASTSD (R14), Z2
+	VBROADCASTSD 1024(R14), Z3
+	VSUBPD       Z3, Z0, Z4
+	VSUBPD       Z3, Z1, Z3
+	MOVQ         104(CX), R8
+
+block7:
+	MOVQ       80(CX), R15
+	TESTQ      R15, R15
+	JEQ        near10
+	PREFETCHT1 (DX)(R15*1)
+	PREFETCHT1 64(DX)(R15*1)
+	PREFETCHT1 128(DX)(R15*1)
+	PREFETCHT1 192(DX)(R15*1)
+	PREFETCHT1 256(DX)(R15*1)
+	PREFETCHT1 320(DX)(R15*1)
+	PREFETCHT1 384(DX)(R15*1)
+	PREFETCHT1 448(DX)(R15*1)
+	PREFETCHT1 (BX)(R15*1)
+	PREFETCHT1 64(BX)(R15*1)
+	PREFETCHT1 128(BX)(R15*1)
+	PREFETCHT1 192(BX)(R15*1)
+	PREFETCHT1 256(BX)(R15*1)
+	PREFETCHT1 320(BX)(R15*1)
+	PREFETCHT1 384(BX)(R15*1)
+	PREFETCHT1 448(BX)(R15*1)
+
+near10:
+	XORQ R15, R15
+
+group11:
+	VMOVUPD (BX)(R15*8), Z5
+	VMOVUPD 64(BX)(R15*8), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal12
+	VDIVPD  Z2, Z5, Z5
+	VDIVPD  Z2, Z6, Z6
+	JMP     divided13
+
+reciprocal12:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z2, Z7, Z7
+	VMULPD       Z7, Z5, Z5
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z2, Z7, Z7
+	VMULPD       Z7, Z6, Z6
+
+divided13:
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z5, Z7
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z6, Z8
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z5, Z9
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z6, Z10
+	VMAXPD      (R11), Z9, Z9
+	VMAXPD      (R11), Z10, Z10
+	VPADDQ      64(R11), Z9, Z9
+	VPADDQ      64(R11), Z10, Z10
+	VORPD       Z7, Z9, Z9
+	VORPD       Z8, Z10, Z10
+	VADDPD      Z9, Z5, Z11
+	VADDPD      Z10, Z6, Z12
+	VSUBPD      Z9, Z11, Z9
+	VSUBPD      Z10, Z12, Z10
+	VORPD       Z7, Z9, Z7
+	VORPD       Z8, Z10, Z8
+	VMINPD      Z3, Z5, Z9
+	VMINPD      Z3, Z6, Z10
+	VMAXPD      Z4, Z9, Z9
+	VMAXPD      Z4, Z10, Z10
+	VCMPPD      $0x00, Z9, Z5, K1
+	VCMPPD      $0x00, Z10, Z6, K2
+	VCMPPD      $0x0c, Z9, Z5, K3
+	VCMPPD      $0x0c, Z10, Z6, K4
+	VSUBPD      Z5, Z7, K1, Z9
+	VSUBPD      Z6, Z8, K2, Z10
+	VMOVUPD     (DX)(R15*8), Z5
+	VMOVUPD     64(DX)(R15*8), Z6
+	KORW        K3, K1, K5
+	KORW        K4, K2, K6
+	VMULPD      Z9, Z5, Z7
+	VMULPD      Z10, Z6, Z8
+	VMOVAPD.Z   Z7, K5, Z7
+	VMOVAPD.Z   Z8, K6, Z8
+	VMOVUPD     (R9)(R15*8), Z9
+	VMOVUPD     64(R9)(R15*8), Z10
+	VADDPD      Z7, Z9, Z7
+	VADDPD      Z8, Z10, Z8
+	VMOVUPD     Z7, (R9)(R15*8)
+	VMOVUPD     Z8, 64(R9)(R15*8)
+	VMOVAPD.Z   Z5, K3, Z7
+	VMOVAPD.Z   Z6, K4, Z8
+	VMOVUPD     (R10)(R15*8), Z9
+	VMOVUPD     64(R10)(R15*8), Z10
+	VADDPD      Z7, Z9, Z7
+	VADDPD      Z8, Z10, Z8
+	VMOVUPD     Z7, (R10)(R15*8)
+	VMOVUPD     Z8, 64(R10)(R15*8)
+	VMOVAPD.Z   Z5, K1, Z5
+	VMOVAPD.Z   Z6, K2, Z6
+	CMPB        76(CX), $0x00
+	JNE         around14
+	VMOVDQU64   Z5, (SI)(R15*8)
+	VMOVDQU64   Z6, 64(SI)(R15*8)
+	JMP         stored15
+
+around14:
+	VMOVNTDQ Z5, (SI)(R15*8)
+	VMOVNTDQ Z6, 64(SI)(R15*8)
+
+stored15:
+	ADDQ $0x00000010, R15
+	CMPQ R15, $0x00000040
+	JNE  group11
+	ADDQ $+512, DX
+	ADDQ $+512, BX
+	ADDQ $+512, SI
+	SUBQ $0x00000040, R8
+	JNE  block7
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000008, R14
+	DECQ R13
+	JNE  strand9
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn6
+
+turns8:
+some16:
+	TESTQ      AX, AX
+	JLE        done17
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near18
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
+
+near18:
+	MOVQ 96(CX), R8
+	MOVQ DI, R13
+
+strand19:
+	VBROADCASTSD (R13), Z2
+	VBROADCASTSD 1024(R13), Z3
+	VSUBPD       Z3, Z0, Z4
+	VSUBPD       Z3, Z1, Z3
+	VMOVUPD.Z    (BX), K1, Z5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal20
+	VDIVPD       Z2, Z5, Z2
+	JMP          divided21
+
+reciprocal20:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD       Z2, Z6, Z6
+	VMULPD       Z6, Z5, Z2
+
+divided21:
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z2, Z5
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z2, Z6
+	VMAXPD      (R11), Z6, Z6
+	VPADDQ      64(R11), Z6, Z6
+	VORPD       Z5, Z6, Z6
+	VADDPD      Z6, Z2, Z7
+	VSUBPD      Z6, Z7, Z6
+	VORPD       Z5, Z6, Z5
+	VMINPD      Z3, Z2, Z3
+	VMAXPD      Z4, Z3, Z3
+	VCMPPD      $0x00, Z3, Z2, K2
+	VCMPPD      $0x0c, Z3, Z2, K3
+	VSUBPD      Z2, Z5, K2, Z3
+	VMOVUPD.Z   (DX), K1, Z2
+	KORW        K3, K2, K4
+	VMULPD      Z3, Z2, Z3
+	VMOVAPD.Z   Z3, K4, Z3
+	VMOVUPD.Z   (R9), K1, Z4
+	VADDPD      Z3, Z4, Z3
+	VMOVUPD     Z3, K1, (R9)
+	VMOVAPD.Z   Z2, K3, Z3
+	VMOVUPD.Z   (R10), K1, Z4
+	VADDPD      Z3, Z4, Z3
+	VMOVUPD     Z3, K1, (R10)
+	VMOVAPD.Z   Z2, K2, Z2
+	VMOVUPD     Z2, K1, (SI)
+	ADDQ        128(CX), DX
+	ADDQ        160(CX), BX
+	ADDQ        192(CX), SI
+	ADDQ        136(CX), DX
+	ADDQ        168(CX), BX
+	ADDQ        200(CX), SI
+	ADDQ        $0x00000008, R13
+	DECQ        R8
+	JNE         strand19
+	SUBQ        144(CX), DX
+	SUBQ        176(CX), BX
+	SUBQ        208(CX), SI
+	SUBQ        128(CX), DX
+	SUBQ        160(CX), BX
+	SUBQ        192(CX), SI
+	ADDQ        $+64, DX
+	ADDQ        $+64, BX
+	ADDQ        $+64, SI
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x00000040, R10
+	SUBQ        $0x00000008, AX
+	JMP         some16
+
+done17:
+	DECQ R12
+	JEQ  steps3
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step2
+
+steps3:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSD (DI), Z0
 	VBROADCASTSD (DI), Z1
 	VBROADCASTSD (R8), Z2
@@ -3565,12 +4558,12 @@ TEXT ·fakeQuantizeBackwardAVX512F64F64F64F8(SB), NOSPLIT, $0-16
 	VBROADCASTSD 56(CX), Z4
 	VBROADCASTSD 64(CX), Z5
 
-block2:
+block23:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks24
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near4
+	JEQ        near25
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -3588,31 +4581,31 @@ block2:
 	PREFETCHT1 384(BX)(R12*1)
 	PREFETCHT1 448(BX)(R12*1)
 
-near4:
+near25:
 	XORQ R12, R12
 
-group5:
+group26:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded27
 	VMOVUPD (DI)(R12*8), Z0
 	VMOVUPD 64(DI)(R12*8), Z1
 
-loaded6:
+loaded27:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded28
 	VMOVUPD (R8)(R12*8), Z2
 	VMOVUPD 64(R8)(R12*8), Z3
 
-loaded7:
+loaded28:
 	VMOVUPD (BX)(R12*8), Z6
 	VMOVUPD 64(BX)(R12*8), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal8
+	JNE     reciprocal29
 	VDIVPD  Z0, Z6, Z6
 	VDIVPD  Z1, Z7, Z7
-	JMP     divided9
+	JMP     divided30
 
-reciprocal8:
+reciprocal29:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z0, Z8, Z8
 	VMULPD       Z8, Z6, Z6
@@ -3620,7 +4613,7 @@ reciprocal8:
 	VDIVPD       Z1, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided9:
+divided30:
 	VANDPD.BCST all64_8000000000000000<>+0(SB), Z6, Z8
 	VANDPD.BCST all64_8000000000000000<>+0(SB), Z7, Z9
 	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z6, Z10
@@ -3676,62 +4669,62 @@ divided9:
 	VMOVAPD.Z   Z6, K1, Z6
 	VMOVAPD.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around10
+	JNE         around31
 	VMOVDQU64   Z6, (SI)(R12*8)
 	VMOVDQU64   Z7, 64(SI)(R12*8)
-	JMP         stored11
+	JMP         stored32
 
-around10:
+around31:
 	VMOVNTDQ Z6, (SI)(R12*8)
 	VMOVNTDQ Z7, 64(SI)(R12*8)
 
-stored11:
+stored32:
 	ADDQ $0x00000010, R12
 	CMPQ R12, $0x00000040
-	JNE  group5
+	JNE  group26
 	ADDQ $+512, DX
 	ADDQ $+512, BX
 	ADDQ $+512, SI
 	ADDQ $0x00000200, DI
 	ADDQ $0x00000200, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay12
+	JEQ  stay33
 	ADDQ $0x00000200, R9
 	ADDQ $0x00000200, R10
 
-stay12:
+stay33:
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block23
 
-blocks3:
-some13:
+blocks24:
+some34:
 	TESTQ     AX, AX
-	JLE       done14
+	JLE       done35
 	MOVQ      $-1, R12
 	BZHIQ     AX, R12, R12
 	KMOVW     R12, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded15
+	JEQ       loaded36
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded15:
+loaded36:
 	CMPB      73(CX), $0x00
-	JEQ       loaded16
+	JEQ       loaded37
 	VMOVUPD.Z (R8), K1, Z2
 
-loaded16:
+loaded37:
 	VMOVUPD.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal17
+	JNE       reciprocal38
 	VDIVPD    Z0, Z1, Z1
-	JMP       divided18
+	JMP       divided39
 
-reciprocal17:
+reciprocal38:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z3
 	VDIVPD       Z0, Z3, Z3
 	VMULPD       Z3, Z1, Z1
 
-divided18:
+divided39:
 	VANDPD.BCST all64_8000000000000000<>+0(SB), Z1, Z3
 	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z1, Z6
 	VMAXPD      (R11), Z6, Z6
@@ -3768,9 +4761,9 @@ divided18:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000008, AX
-	JMP         some13
+	JMP         some34
 
-done14:
+done35:
 	VZEROUPPER
 	RET
 
@@ -3800,6 +4793,1104 @@ TEXT ·fakeQuantizeBackwardAVX512H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         48(CX), R10
 	MOVQ         280(CX), R11
 	VPMOVZXBW    odd16<>+0(SB), Z0
+	MOVQ         88(CX), R12
+	TESTQ        R12, R12
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Z1
+	VBROADCASTSS 64(CX), Z2
+	CMPB         277(CX), $0x00
+	JEQ          other2
+
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS 1024(DI), Z4
+	VSUBPS       Z4, Z1, Z5
+	VSUBPS       Z4, Z2, Z4
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	MOVQ         AX, R8
+
+next4:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near7
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 (BX)(R13*1)
+	PREFETCHT1 64(BX)(R13*1)
+
+near7:
+	CMPB       76(CX), $0x00
+	JNE        near8
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near8
+	PREFETCHT0 (SI)(R13*1)
+	PREFETCHT0 64(SI)(R13*1)
+
+near8:
+	CMPQ      R8, $0x00000040
+	JLT       rest5
+	CMPB      273(CX), $0x00
+	JNE       kind10
+	VCVTPH2PS (BX), Z14
+	VCVTPH2PS 32(BX), Z15
+	JMP       done9
+
+kind10:
+	VPMOVZXWD (BX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 32(BX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done9
+
+done9:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal12
+	VDIVPS Z3, Z14, Z14
+	VDIVPS Z3, Z15, Z15
+	JMP    divided13
+
+reciprocal12:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z15, Z15
+
+divided13:
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
+	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
+	VANDPS.BCST all32_7f800000<>+0(SB), Z15, Z19
+	VMAXPS      (R11), Z18, Z18
+	VMAXPS      (R11), Z19, Z19
+	VPADDD      64(R11), Z18, Z18
+	VPADDD      64(R11), Z19, Z19
+	VORPS       Z16, Z18, Z18
+	VORPS       Z17, Z19, Z19
+	VADDPS      Z18, Z14, Z20
+	VADDPS      Z19, Z15, Z21
+	VSUBPS      Z18, Z20, Z18
+	VSUBPS      Z19, Z21, Z19
+	VORPS       Z16, Z18, Z16
+	VORPS       Z17, Z19, Z17
+	VMINPS      Z4, Z14, Z18
+	VMINPS      Z4, Z15, Z19
+	VMAXPS      Z5, Z18, Z18
+	VMAXPS      Z5, Z19, Z19
+	VCMPPS      $0x00, Z18, Z14, K1
+	VCMPPS      $0x00, Z19, Z15, K2
+	VCMPPS      $0x0c, Z18, Z14, K3
+	VCMPPS      $0x0c, Z19, Z15, K4
+	VSUBPS      Z14, Z16, K1, Z18
+	VSUBPS      Z15, Z17, K2, Z19
+	CMPB        273(CX), $0x00
+	JNE         kind15
+	VCVTPH2PS   (DX), Z14
+	VCVTPH2PS   32(DX), Z15
+	JMP         done14
+
+kind15:
+	VPMOVZXWD (DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 32(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done14
+
+done14:
+	KORW      K3, K1, K5
+	KORW      K4, K2, K6
+	VMULPS    Z18, Z14, Z16
+	VMULPS    Z19, Z15, Z17
+	VADDPS    Z16, Z6, K5, Z6
+	VADDPS    Z17, Z7, K6, Z7
+	VADDPS    Z14, Z10, K3, Z10
+	VADDPS    Z15, Z11, K4, Z11
+	VMOVAPS.Z Z14, K1, Z14
+	VMOVAPS.Z Z15, K2, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind18
+	VCVTPS2PH $0x00, Z14, Y14
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPB      76(CX), $0x00
+	JNE       around19
+	VMOVDQU64 Y14, (SI)
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored20
+
+around19:
+	VMOVNTDQ Y14, (SI)
+	VMOVNTDQ Y15, 32(SI)
+
+stored20:
+	JMP done17
+
+kind18:
+	VMOVDQA64 Z14, Z14
+	VPERMT2W  Z15, Z0, Z14
+	CMPB      76(CX), $0x00
+	JNE       around22
+	VMOVDQU64 Z14, (SI)
+	JMP       stored23
+
+around22:
+	VMOVNTDQ Z14, (SI)
+
+stored23:
+	JMP done17
+
+done17:
+	CMPB      273(CX), $0x00
+	JNE       kind25
+	VCVTPH2PS 64(BX), Z14
+	VCVTPH2PS 96(BX), Z15
+	JMP       done24
+
+kind25:
+	VPMOVZXWD 64(BX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 96(BX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done24
+
+done24:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal27
+	VDIVPS Z3, Z14, Z14
+	VDIVPS Z3, Z15, Z15
+	JMP    divided28
+
+reciprocal27:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z15, Z15
+
+divided28:
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
+	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
+	VANDPS.BCST all32_7f800000<>+0(SB), Z15, Z19
+	VMAXPS      (R11), Z18, Z18
+	VMAXPS      (R11), Z19, Z19
+	VPADDD      64(R11), Z18, Z18
+	VPADDD      64(R11), Z19, Z19
+	VORPS       Z16, Z18, Z18
+	VORPS       Z17, Z19, Z19
+	VADDPS      Z18, Z14, Z20
+	VADDPS      Z19, Z15, Z21
+	VSUBPS      Z18, Z20, Z18
+	VSUBPS      Z19, Z21, Z19
+	VORPS       Z16, Z18, Z16
+	VORPS       Z17, Z19, Z17
+	VMINPS      Z4, Z14, Z18
+	VMINPS      Z4, Z15, Z19
+	VMAXPS      Z5, Z18, Z18
+	VMAXPS      Z5, Z19, Z19
+	VCMPPS      $0x00, Z18, Z14, K1
+	VCMPPS      $0x00, Z19, Z15, K2
+	VCMPPS      $0x0c, Z18, Z14, K3
+	VCMPPS      $0x0c, Z19, Z15, K4
+	VSUBPS      Z14, Z16, K1, Z18
+	VSUBPS      Z15, Z17, K2, Z19
+	CMPB        273(CX), $0x00
+	JNE         kind30
+	VCVTPH2PS   64(DX), Z14
+	VCVTPH2PS   96(DX), Z15
+	JMP         done29
+
+kind30:
+	VPMOVZXWD 64(DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 96(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done29
+
+done29:
+	KORW      K3, K1, K5
+	KORW      K4, K2, K6
+	VMULPS    Z18, Z14, Z16
+	VMULPS    Z19, Z15, Z17
+	VADDPS    Z16, Z8, K5, Z8
+	VADDPS    Z17, Z9, K6, Z9
+	VADDPS    Z14, Z12, K3, Z12
+	VADDPS    Z15, Z13, K4, Z13
+	VMOVAPS.Z Z14, K1, Z14
+	VMOVAPS.Z Z15, K2, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind33
+	VCVTPS2PH $0x00, Z14, Y14
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPB      76(CX), $0x00
+	JNE       around34
+	VMOVDQU64 Y14, 64(SI)
+	VMOVDQU64 Y15, 96(SI)
+	JMP       stored35
+
+around34:
+	VMOVNTDQ Y14, 64(SI)
+	VMOVNTDQ Y15, 96(SI)
+
+stored35:
+	JMP done32
+
+kind33:
+	VMOVDQA64 Z14, Z14
+	VPERMT2W  Z15, Z0, Z14
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU64 Z14, 64(SI)
+	JMP       stored38
+
+around37:
+	VMOVNTDQ Z14, 64(SI)
+
+stored38:
+	JMP done32
+
+done32:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R13
+	BZHIQ       R8, R13, R13
+	KMOVW       R13, K1
+	CMPB        273(CX), $0x00
+	JNE         kind40
+	VCVTPH2PS.Z (BX), K1, Z14
+	JMP         done39
+
+kind40:
+	VPMOVZXWD.Z (BX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done39
+
+done39:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal42
+	VDIVPS Z3, Z14, Z14
+	JMP    divided43
+
+reciprocal42:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z3, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided43:
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z15
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z16
+	VMAXPS      (R11), Z16, Z16
+	VPADDD      64(R11), Z16, Z16
+	VORPS       Z15, Z16, Z16
+	VADDPS      Z16, Z14, Z17
+	VSUBPS      Z16, Z17, Z16
+	VORPS       Z15, Z16, Z15
+	VMINPS      Z4, Z14, Z16
+	VMAXPS      Z5, Z16, Z16
+	VCMPPS      $0x00, Z16, Z14, K2
+	VCMPPS      $0x0c, Z16, Z14, K3
+	VSUBPS      Z14, Z15, K2, Z16
+	CMPB        273(CX), $0x00
+	JNE         kind45
+	VCVTPH2PS.Z (DX), K1, Z14
+	JMP         done44
+
+kind45:
+	VPMOVZXWD.Z (DX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done44
+
+done44:
+	KORW      K3, K2, K4
+	VMULPS    Z16, Z14, Z15
+	KANDW     K1, K4, K4
+	VADDPS    Z15, Z6, K4, Z6
+	KANDW     K1, K3, K3
+	VADDPS    Z14, Z10, K3, Z10
+	VMOVAPS.Z Z14, K2, Z14
+	CMPB      273(CX), $0x00
+	JNE       kind48
+	VCVTPS2PH $0x00, Z14, Y14
+	CMPQ      R8, $0x10
+	JLT       partly49
+	VMOVDQU64 Y14, (SI)
+	JMP       stored50
+
+partly49:
+	VMOVDQU16 Y14, K1, (SI)
+
+stored50:
+	JMP done47
+
+kind48:
+	VPSRLD    $0x10, Z14, Z14
+	VPMOVDW   Z14, Y14
+	CMPQ      R8, $0x10
+	JLT       partly52
+	VMOVDQU64 Y14, (SI)
+	JMP       stored53
+
+partly52:
+	VMOVDQU16 Y14, K1, (SI)
+
+stored53:
+	JMP done47
+
+done47:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R13
+	BZHIQ       R8, R13, R13
+	KMOVW       R13, K1
+	CMPB        273(CX), $0x00
+	JNE         kind55
+	VCVTPH2PS.Z 32(BX), K1, Z14
+	JMP         done54
+
+kind55:
+	VPMOVZXWD.Z 32(BX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done54
+
+done54:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal57
+	VDIVPS Z3, Z14, Z14
+	JMP    divided58
+
+reciprocal57:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z3, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided58:
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z15
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z16
+	VMAXPS      (R11), Z16, Z16
+	VPADDD      64(R11), Z16, Z16
+	VORPS       Z15, Z16, Z16
+	VADDPS      Z16, Z14, Z17
+	VSUBPS      Z16, Z17, Z16
+	VORPS       Z15, Z16, Z15
+	VMINPS      Z4, Z14, Z16
+	VMAXPS      Z5, Z16, Z16
+	VCMPPS      $0x00, Z16, Z14, K2
+	VCMPPS      $0x0c, Z16, Z14, K3
+	VSUBPS      Z14, Z15, K2, Z16
+	CMPB        273(CX), $0x00
+	JNE         kind60
+	VCVTPH2PS.Z 32(DX), K1, Z14
+	JMP         done59
+
+kind60:
+	VPMOVZXWD.Z 32(DX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done59
+
+done59:
+	KORW      K3, K2, K4
+	VMULPS    Z16, Z14, Z15
+	KANDW     K1, K4, K4
+	VADDPS    Z15, Z7, K4, Z7
+	KANDW     K1, K3, K3
+	VADDPS    Z14, Z11, K3, Z11
+	VMOVAPS.Z Z14, K2, Z14
+	CMPB      273(CX), $0x00
+	JNE       kind63
+	VCVTPS2PH $0x00, Z14, Y14
+	CMPQ      R8, $0x10
+	JLT       partly64
+	VMOVDQU64 Y14, 32(SI)
+	JMP       stored65
+
+partly64:
+	VMOVDQU16 Y14, K1, 32(SI)
+
+stored65:
+	JMP done62
+
+kind63:
+	VPSRLD    $0x10, Z14, Z14
+	VPMOVDW   Z14, Y14
+	CMPQ      R8, $0x10
+	JLT       partly67
+	VMOVDQU64 Y14, 32(SI)
+	JMP       stored68
+
+partly67:
+	VMOVDQU16 Y14, K1, 32(SI)
+
+stored68:
+	JMP done62
+
+done62:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R13
+	BZHIQ       R8, R13, R13
+	KMOVW       R13, K1
+	CMPB        273(CX), $0x00
+	JNE         kind70
+	VCVTPH2PS.Z 64(BX), K1, Z14
+	JMP         done69
+
+kind70:
+	VPMOVZXWD.Z 64(BX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done69
+
+done69:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal72
+	VDIVPS Z3, Z14, Z14
+	JMP    divided73
+
+reciprocal72:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z3, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided73:
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z15
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z16
+	VMAXPS      (R11), Z16, Z16
+	VPADDD      64(R11), Z16, Z16
+	VORPS       Z15, Z16, Z16
+	VADDPS      Z16, Z14, Z17
+	VSUBPS      Z16, Z17, Z16
+	VORPS       Z15, Z16, Z15
+	VMINPS      Z4, Z14, Z16
+	VMAXPS      Z5, Z16, Z16
+	VCMPPS      $0x00, Z16, Z14, K2
+	VCMPPS      $0x0c, Z16, Z14, K3
+	VSUBPS      Z14, Z15, K2, Z16
+	CMPB        273(CX), $0x00
+	JNE         kind75
+	VCVTPH2PS.Z 64(DX), K1, Z14
+	JMP         done74
+
+kind75:
+	VPMOVZXWD.Z 64(DX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done74
+
+done74:
+	KORW      K3, K2, K4
+	VMULPS    Z16, Z14, Z15
+	KANDW     K1, K4, K4
+	VADDPS    Z15, Z8, K4, Z8
+	KANDW     K1, K3, K3
+	VADDPS    Z14, Z12, K3, Z12
+	VMOVAPS.Z Z14, K2, Z14
+	CMPB      273(CX), $0x00
+	JNE       kind78
+	VCVTPS2PH $0x00, Z14, Y14
+	CMPQ      R8, $0x10
+	JLT       partly79
+	VMOVDQU64 Y14, 64(SI)
+	JMP       stored80
+
+partly79:
+	VMOVDQU16 Y14, K1, 64(SI)
+
+stored80:
+	JMP done77
+
+kind78:
+	VPSRLD    $0x10, Z14, Z14
+	VPMOVDW   Z14, Y14
+	CMPQ      R8, $0x10
+	JLT       partly82
+	VMOVDQU64 Y14, 64(SI)
+	JMP       stored83
+
+partly82:
+	VMOVDQU16 Y14, K1, 64(SI)
+
+stored83:
+	JMP done77
+
+done77:
+	SUBQ        $0x10, R8
+	TESTQ       R8, R8
+	JLE         done6
+	MOVQ        $-1, R13
+	BZHIQ       R8, R13, R13
+	KMOVW       R13, K1
+	CMPB        273(CX), $0x00
+	JNE         kind85
+	VCVTPH2PS.Z 96(BX), K1, Z14
+	JMP         done84
+
+kind85:
+	VPMOVZXWD.Z 96(BX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done84
+
+done84:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal87
+	VDIVPS Z3, Z14, Z3
+	JMP    divided88
+
+reciprocal87:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z3, Z15, Z15
+	VMULPS       Z15, Z14, Z3
+
+divided88:
+	VANDPS.BCST all32_80000000<>+0(SB), Z3, Z14
+	VANDPS.BCST all32_7f800000<>+0(SB), Z3, Z15
+	VMAXPS      (R11), Z15, Z15
+	VPADDD      64(R11), Z15, Z15
+	VORPS       Z14, Z15, Z15
+	VADDPS      Z15, Z3, Z16
+	VSUBPS      Z15, Z16, Z15
+	VORPS       Z14, Z15, Z14
+	VMINPS      Z4, Z3, Z4
+	VMAXPS      Z5, Z4, Z4
+	VCMPPS      $0x00, Z4, Z3, K2
+	VCMPPS      $0x0c, Z4, Z3, K3
+	VSUBPS      Z3, Z14, K2, Z4
+	CMPB        273(CX), $0x00
+	JNE         kind90
+	VCVTPH2PS.Z 96(DX), K1, Z3
+	JMP         done89
+
+kind90:
+	VPMOVZXWD.Z 96(DX), K1, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	JMP         done89
+
+done89:
+	KORW      K3, K2, K4
+	VMULPS    Z4, Z3, Z4
+	KANDW     K1, K4, K4
+	VADDPS    Z4, Z9, K4, Z9
+	KANDW     K1, K3, K3
+	VADDPS    Z3, Z13, K3, Z13
+	VMOVAPS.Z Z3, K2, Z3
+	CMPB      273(CX), $0x00
+	JNE       kind93
+	VCVTPS2PH $0x00, Z3, Y3
+	CMPQ      R8, $0x10
+	JLT       partly94
+	VMOVDQU64 Y3, 96(SI)
+	JMP       stored95
+
+partly94:
+	VMOVDQU16 Y3, K1, 96(SI)
+
+stored95:
+	JMP done92
+
+kind93:
+	VPSRLD    $0x10, Z3, Z3
+	VPMOVDW   Z3, Y3
+	CMPQ      R8, $0x10
+	JLT       partly97
+	VMOVDQU64 Y3, 96(SI)
+	JMP       stored98
+
+partly97:
+	VMOVDQU16 Y3, K1, 96(SI)
+
+stored98:
+	JMP done92
+
+done92:
+	SUBQ $0x10, R8
+
+done6:
+	VMOVUPS Z6, (R9)
+	VMOVUPS Z7, 64(R9)
+	VMOVUPS Z8, 128(R9)
+	VMOVUPS Z9, 192(R9)
+	VMOVUPS Z10, (R10)
+	VMOVUPS Z11, 64(R10)
+	VMOVUPS Z12, 128(R10)
+	VMOVUPS Z13, 192(R10)
+	ADDQ    $0x00000200, R9
+	ADDQ    $0x00000200, R10
+	MOVQ    232(CX), DX
+	ADDQ    152(CX), DX
+	MOVQ    240(CX), BX
+	ADDQ    184(CX), BX
+	MOVQ    248(CX), SI
+	ADDQ    216(CX), SI
+	ADDQ    $0x00000004, DI
+	DECQ    R12
+	JNE     run3
+	VZEROUPPER
+	RET
+
+other2:
+step99:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn103:
+	CMPQ AX, 104(CX)
+	JLT  turns105
+	MOVQ 96(CX), R13
+	MOVQ DI, R14
+
+strand106:
+	VBROADCASTSS (R14), Z3
+	VBROADCASTSS 1024(R14), Z4
+	VSUBPS       Z4, Z1, Z5
+	VSUBPS       Z4, Z2, Z4
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z6
+	VMOVUPS      64(R9), Z7
+	VMOVUPS      128(R9), Z8
+	VMOVUPS      192(R9), Z9
+	VMOVUPS      (R10), Z10
+	VMOVUPS      64(R10), Z11
+	VMOVUPS      128(R10), Z12
+	VMOVUPS      192(R10), Z13
+
+block104:
+	MOVQ       80(CX), R15
+	TESTQ      R15, R15
+	JEQ        near107
+	PREFETCHT1 (DX)(R15*1)
+	PREFETCHT1 64(DX)(R15*1)
+	PREFETCHT1 (BX)(R15*1)
+	PREFETCHT1 64(BX)(R15*1)
+
+near107:
+	CMPB      273(CX), $0x00
+	JNE       kind109
+	VCVTPH2PS (BX), Z14
+	VCVTPH2PS 32(BX), Z15
+	JMP       done108
+
+kind109:
+	VPMOVZXWD (BX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 32(BX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done108
+
+done108:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal111
+	VDIVPS Z3, Z14, Z14
+	VDIVPS Z3, Z15, Z15
+	JMP    divided112
+
+reciprocal111:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z15, Z15
+
+divided112:
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
+	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
+	VANDPS.BCST all32_7f800000<>+0(SB), Z15, Z19
+	VMAXPS      (R11), Z18, Z18
+	VMAXPS      (R11), Z19, Z19
+	VPADDD      64(R11), Z18, Z18
+	VPADDD      64(R11), Z19, Z19
+	VORPS       Z16, Z18, Z18
+	VORPS       Z17, Z19, Z19
+	VADDPS      Z18, Z14, Z20
+	VADDPS      Z19, Z15, Z21
+	VSUBPS      Z18, Z20, Z18
+	VSUBPS      Z19, Z21, Z19
+	VORPS       Z16, Z18, Z16
+	VORPS       Z17, Z19, Z17
+	VMINPS      Z4, Z14, Z18
+	VMINPS      Z4, Z15, Z19
+	VMAXPS      Z5, Z18, Z18
+	VMAXPS      Z5, Z19, Z19
+	VCMPPS      $0x00, Z18, Z14, K1
+	VCMPPS      $0x00, Z19, Z15, K2
+	VCMPPS      $0x0c, Z18, Z14, K3
+	VCMPPS      $0x0c, Z19, Z15, K4
+	VSUBPS      Z14, Z16, K1, Z18
+	VSUBPS      Z15, Z17, K2, Z19
+	CMPB        273(CX), $0x00
+	JNE         kind114
+	VCVTPH2PS   (DX), Z14
+	VCVTPH2PS   32(DX), Z15
+	JMP         done113
+
+kind114:
+	VPMOVZXWD (DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 32(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done113
+
+done113:
+	KORW      K3, K1, K5
+	KORW      K4, K2, K6
+	VMULPS    Z18, Z14, Z16
+	VMULPS    Z19, Z15, Z17
+	VADDPS    Z16, Z6, K5, Z6
+	VADDPS    Z17, Z7, K6, Z7
+	VADDPS    Z14, Z10, K3, Z10
+	VADDPS    Z15, Z11, K4, Z11
+	VMOVAPS.Z Z14, K1, Z14
+	VMOVAPS.Z Z15, K2, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind117
+	VCVTPS2PH $0x00, Z14, Y14
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPB      76(CX), $0x00
+	JNE       around118
+	VMOVDQU64 Y14, (SI)
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored119
+
+around118:
+	VMOVNTDQ Y14, (SI)
+	VMOVNTDQ Y15, 32(SI)
+
+stored119:
+	JMP done116
+
+kind117:
+	VMOVDQA64 Z14, Z14
+	VPERMT2W  Z15, Z0, Z14
+	CMPB      76(CX), $0x00
+	JNE       around121
+	VMOVDQU64 Z14, (SI)
+	JMP       stored122
+
+around121:
+	VMOVNTDQ Z14, (SI)
+
+stored122:
+	JMP done116
+
+done116:
+	CMPB      273(CX), $0x00
+	JNE       kind124
+	VCVTPH2PS 64(BX), Z14
+	VCVTPH2PS 96(BX), Z15
+	JMP       done123
+
+kind124:
+	VPMOVZXWD 64(BX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 96(BX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done123
+
+done123:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal126
+	VDIVPS Z3, Z14, Z14
+	VDIVPS Z3, Z15, Z15
+	JMP    divided127
+
+reciprocal126:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z15, Z15
+
+divided127:
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
+	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
+	VANDPS.BCST all32_7f800000<>+0(SB), Z15, Z19
+	VMAXPS      (R11), Z18, Z18
+	VMAXPS      (R11), Z19, Z19
+	VPADDD      64(R11), Z18, Z18
+	VPADDD      64(R11), Z19, Z19
+	VORPS       Z16, Z18, Z18
+	VORPS       Z17, Z19, Z19
+	VADDPS      Z18, Z14, Z20
+	VADDPS      Z19, Z15, Z21
+	VSUBPS      Z18, Z20, Z18
+	VSUBPS      Z19, Z21, Z19
+	VORPS       Z16, Z18, Z16
+	VORPS       Z17, Z19, Z17
+	VMINPS      Z4, Z14, Z18
+	VMINPS      Z4, Z15, Z19
+	VMAXPS      Z5, Z18, Z18
+	VMAXPS      Z5, Z19, Z19
+	VCMPPS      $0x00, Z18, Z14, K1
+	VCMPPS      $0x00, Z19, Z15, K2
+	VCMPPS      $0x0c, Z18, Z14, K3
+	VCMPPS      $0x0c, Z19, Z15, K4
+	VSUBPS      Z14, Z16, K1, Z18
+	VSUBPS      Z15, Z17, K2, Z19
+	CMPB        273(CX), $0x00
+	JNE         kind129
+	VCVTPH2PS   64(DX), Z14
+	VCVTPH2PS   96(DX), Z15
+	JMP         done128
+
+kind129:
+	VPMOVZXWD 64(DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 96(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done128
+
+done128:
+	KORW      K3, K1, K5
+	KORW      K4, K2, K6
+	VMULPS    Z18, Z14, Z16
+	VMULPS    Z19, Z15, Z17
+	VADDPS    Z16, Z8, K5, Z8
+	VADDPS    Z17, Z9, K6, Z9
+	VADDPS    Z14, Z12, K3, Z12
+	VADDPS    Z15, Z13, K4, Z13
+	VMOVAPS.Z Z14, K1, Z14
+	VMOVAPS.Z Z15, K2, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind132
+	VCVTPS2PH $0x00, Z14, Y14
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPB      76(CX), $0x00
+	JNE       around133
+	VMOVDQU64 Y14, 64(SI)
+	VMOVDQU64 Y15, 96(SI)
+	JMP       stored134
+
+around133:
+	VMOVNTDQ Y14, 64(SI)
+	VMOVNTDQ Y15, 96(SI)
+
+stored134:
+	JMP done131
+
+kind132:
+	VMOVDQA64 Z14, Z14
+	VPERMT2W  Z15, Z0, Z14
+	CMPB      76(CX), $0x00
+	JNE       around136
+	VMOVDQU64 Z14, 64(SI)
+	JMP       stored137
+
+around136:
+	VMOVNTDQ Z14, 64(SI)
+
+stored137:
+	JMP done131
+
+done131:
+	ADDQ    $+128, DX
+	ADDQ    $+128, BX
+	ADDQ    $+128, SI
+	SUBQ    $0x00000040, R8
+	JNE     block104
+	VMOVUPS Z6, (R9)
+	VMOVUPS Z7, 64(R9)
+	VMOVUPS Z8, 128(R9)
+	VMOVUPS Z9, 192(R9)
+	VMOVUPS Z10, (R10)
+	VMOVUPS Z11, 64(R10)
+	VMOVUPS Z12, 128(R10)
+	VMOVUPS Z13, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000004, R14
+	DECQ    R13
+	JNE     strand106
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn103
+
+turns105:
+some138:
+	TESTQ      AX, AX
+	JLE        done139
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near140
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
+
+near140:
+	MOVQ 96(CX), R8
+	MOVQ DI, R13
+
+strand141:
+	VBROADCASTSS (R13), Z3
+	VBROADCASTSS 1024(R13), Z4
+	VSUBPS       Z4, Z1, Z5
+	VSUBPS       Z4, Z2, Z4
+	CMPB         273(CX), $0x00
+	JNE          kind143
+	VCVTPH2PS.Z  (BX), K1, Z6
+	JMP          done142
+
+kind143:
+	VPMOVZXWD.Z (BX), K1, Z6
+	VPSLLD      $0x10, Z6, Z6
+	VMOVAPS     Z6, Z6
+	JMP         done142
+
+done142:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal145
+	VDIVPS Z3, Z6, Z3
+	JMP    divided146
+
+reciprocal145:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z3, Z7, Z7
+	VMULPS       Z7, Z6, Z3
+
+divided146:
+	VANDPS.BCST all32_80000000<>+0(SB), Z3, Z6
+	VANDPS.BCST all32_7f800000<>+0(SB), Z3, Z7
+	VMAXPS      (R11), Z7, Z7
+	VPADDD      64(R11), Z7, Z7
+	VORPS       Z6, Z7, Z7
+	VADDPS      Z7, Z3, Z8
+	VSUBPS      Z7, Z8, Z7
+	VORPS       Z6, Z7, Z6
+	VMINPS      Z4, Z3, Z4
+	VMAXPS      Z5, Z4, Z4
+	VCMPPS      $0x00, Z4, Z3, K2
+	VCMPPS      $0x0c, Z4, Z3, K3
+	VSUBPS      Z3, Z6, K2, Z4
+	CMPB        273(CX), $0x00
+	JNE         kind148
+	VCVTPH2PS.Z (DX), K1, Z3
+	JMP         done147
+
+kind148:
+	VPMOVZXWD.Z (DX), K1, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	JMP         done147
+
+done147:
+	KORW      K3, K2, K4
+	VMULPS    Z4, Z3, Z4
+	VMOVAPS.Z Z4, K4, Z4
+	VMOVUPS.Z (R9), K1, Z5
+	VADDPS    Z4, Z5, Z4
+	VMOVUPS   Z4, K1, (R9)
+	VMOVAPS.Z Z3, K3, Z4
+	VMOVUPS.Z (R10), K1, Z5
+	VADDPS    Z4, Z5, Z4
+	VMOVUPS   Z4, K1, (R10)
+	VMOVAPS.Z Z3, K2, Z3
+	CMPB      273(CX), $0x00
+	JNE       kind151
+	VCVTPS2PH $0x00, Z3, Y3
+	VMOVDQU16 Y3, K1, (SI)
+	JMP       done150
+
+kind151:
+	VPSRLD    $0x10, Z3, Z3
+	VPMOVDW   Z3, Y3
+	VMOVDQU16 Y3, K1, (SI)
+	JMP       done150
+
+done150:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000004, R13
+	DECQ R8
+	JNE  strand141
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some138
+
+done139:
+	DECQ R12
+	JEQ  steps100
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step99
+
+steps100:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
 	VBROADCASTSS (R8), Z3
@@ -3807,9 +5898,9 @@ TEXT ·fakeQuantizeBackwardAVX512H16H16H16F8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 	CMPB         74(CX), $0x00
-	JNE          wide2
+	JNE          wide154
 	CMPQ         AX, $0x00000040
-	JLT          rest1
+	JLT          rest153
 	VMOVUPS      (R9), Z7
 	VMOVUPS      64(R9), Z8
 	VMOVUPS      128(R9), Z9
@@ -3819,53 +5910,53 @@ TEXT ·fakeQuantizeBackwardAVX512H16H16H16F8(SB), NOSPLIT, $0-16
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block3:
+block155:
 	CMPQ       AX, $0x00000040
-	JLT        blocks4
+	JLT        blocks156
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near5
+	JEQ        near157
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 
-near5:
+near157:
 	CMPB    72(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded158
 	VMOVUPS (DI), Z1
 	VMOVUPS 64(DI), Z2
 
-loaded6:
+loaded158:
 	CMPB    73(CX), $0x00
-	JEQ     loaded7
+	JEQ     loaded159
 	VMOVUPS (R8), Z3
 	VMOVUPS 64(R8), Z4
 
-loaded7:
+loaded159:
 	CMPB      273(CX), $0x00
-	JNE       kind9
+	JNE       kind161
 	VCVTPH2PS (BX), Z15
 	VCVTPH2PS 32(BX), Z16
-	JMP       done8
+	JMP       done160
 
-kind9:
+kind161:
 	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done8
+	JMP       done160
 
-done8:
+done160:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal11
+	JNE    reciprocal163
 	VDIVPS Z1, Z15, Z15
 	VDIVPS Z2, Z16, Z16
-	JMP    divided12
+	JMP    divided164
 
-reciprocal11:
+reciprocal163:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z17
 	VDIVPS       Z1, Z17, Z17
 	VMULPS       Z17, Z15, Z15
@@ -3873,7 +5964,7 @@ reciprocal11:
 	VDIVPS       Z2, Z17, Z17
 	VMULPS       Z17, Z16, Z16
 
-divided12:
+divided164:
 	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
 	VANDPS.BCST all32_80000000<>+0(SB), Z16, Z18
 	VANDPS.BCST all32_7f800000<>+0(SB), Z15, Z19
@@ -3905,21 +5996,21 @@ divided12:
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
 	CMPB        273(CX), $0x00
-	JNE         kind14
+	JNE         kind166
 	VCVTPH2PS   (DX), Z15
 	VCVTPH2PS   32(DX), Z16
-	JMP         done13
+	JMP         done165
 
-kind14:
+kind166:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done13
+	JMP       done165
 
-done13:
+done165:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z19, Z15, Z17
@@ -3931,72 +6022,72 @@ done13:
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind17
+	JNE       kind169
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around18
+	JNE       around170
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
-	JMP       stored19
+	JMP       stored171
 
-around18:
+around170:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 
-stored19:
-	JMP done16
+stored171:
+	JMP done168
 
-kind17:
+kind169:
 	VMOVDQA64 Z15, Z15
 	VPERMT2W  Z16, Z0, Z15
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around173
 	VMOVDQU64 Z15, (SI)
-	JMP       stored22
+	JMP       stored174
 
-around21:
+around173:
 	VMOVNTDQ Z15, (SI)
 
-stored22:
-	JMP done16
+stored174:
+	JMP done168
 
-done16:
+done168:
 	CMPB    72(CX), $0x00
-	JEQ     loaded23
+	JEQ     loaded175
 	VMOVUPS 128(DI), Z1
 	VMOVUPS 192(DI), Z2
 
-loaded23:
+loaded175:
 	CMPB    73(CX), $0x00
-	JEQ     loaded24
+	JEQ     loaded176
 	VMOVUPS 128(R8), Z3
 	VMOVUPS 192(R8), Z4
 
-loaded24:
+loaded176:
 	CMPB      273(CX), $0x00
-	JNE       kind26
+	JNE       kind178
 	VCVTPH2PS 64(BX), Z15
 	VCVTPH2PS 96(BX), Z16
-	JMP       done25
+	JMP       done177
 
-kind26:
+kind178:
 	VPMOVZXWD 64(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 96(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done25
+	JMP       done177
 
-done25:
+done177:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal28
+	JNE    reciprocal180
 	VDIVPS Z1, Z15, Z15
 	VDIVPS Z2, Z16, Z16
-	JMP    divided29
+	JMP    divided181
 
-reciprocal28:
+reciprocal180:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z17
 	VDIVPS       Z1, Z17, Z17
 	VMULPS       Z17, Z15, Z15
@@ -4004,7 +6095,7 @@ reciprocal28:
 	VDIVPS       Z2, Z17, Z17
 	VMULPS       Z17, Z16, Z16
 
-divided29:
+divided181:
 	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
 	VANDPS.BCST all32_80000000<>+0(SB), Z16, Z18
 	VANDPS.BCST all32_7f800000<>+0(SB), Z15, Z19
@@ -4036,21 +6127,21 @@ divided29:
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
 	CMPB        273(CX), $0x00
-	JNE         kind31
+	JNE         kind183
 	VCVTPH2PS   64(DX), Z15
 	VCVTPH2PS   96(DX), Z16
-	JMP         done30
+	JMP         done182
 
-kind31:
+kind183:
 	VPMOVZXWD 64(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 96(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done30
+	JMP       done182
 
-done30:
+done182:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z19, Z15, Z17
@@ -4062,46 +6153,46 @@ done30:
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind34
+	JNE       kind186
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around35
+	JNE       around187
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored36
+	JMP       stored188
 
-around35:
+around187:
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored36:
-	JMP done33
+stored188:
+	JMP done185
 
-kind34:
+kind186:
 	VMOVDQA64 Z15, Z15
 	VPERMT2W  Z16, Z0, Z15
 	CMPB      76(CX), $0x00
-	JNE       around38
+	JNE       around190
 	VMOVDQU64 Z15, 64(SI)
-	JMP       stored39
+	JMP       stored191
 
-around38:
+around190:
 	VMOVNTDQ Z15, 64(SI)
 
-stored39:
-	JMP done33
+stored191:
+	JMP done185
 
-done33:
+done185:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block3
+	JMP  block155
 
-blocks4:
+blocks156:
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -4110,59 +6201,59 @@ blocks4:
 	VMOVUPS Z12, 64(R10)
 	VMOVUPS Z13, 128(R10)
 	VMOVUPS Z14, 192(R10)
-	JMP     rest1
+	JMP     rest153
 
-wide2:
-block40:
+wide154:
+block192:
 	CMPQ       AX, $0x00000040
-	JLT        blocks41
+	JLT        blocks193
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near42
+	JEQ        near194
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 
-near42:
+near194:
 	XORQ R12, R12
 
-group43:
+group195:
 	CMPB    72(CX), $0x00
-	JEQ     loaded44
+	JEQ     loaded196
 	VMOVUPS (DI)(R12*4), Z1
 	VMOVUPS 64(DI)(R12*4), Z2
 
-loaded44:
+loaded196:
 	CMPB    73(CX), $0x00
-	JEQ     loaded45
+	JEQ     loaded197
 	VMOVUPS (R8)(R12*4), Z3
 	VMOVUPS 64(R8)(R12*4), Z4
 
-loaded45:
+loaded197:
 	CMPB      273(CX), $0x00
-	JNE       kind47
+	JNE       kind199
 	VCVTPH2PS (BX)(R12*2), Z7
 	VCVTPH2PS 32(BX)(R12*2), Z8
-	JMP       done46
+	JMP       done198
 
-kind47:
+kind199:
 	VPMOVZXWD (BX)(R12*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(BX)(R12*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done46
+	JMP       done198
 
-done46:
+done198:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal49
+	JNE    reciprocal201
 	VDIVPS Z1, Z7, Z7
 	VDIVPS Z2, Z8, Z8
-	JMP    divided50
+	JMP    divided202
 
-reciprocal49:
+reciprocal201:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z1, Z9, Z9
 	VMULPS       Z9, Z7, Z7
@@ -4170,7 +6261,7 @@ reciprocal49:
 	VDIVPS       Z2, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided50:
+divided202:
 	VANDPS.BCST all32_80000000<>+0(SB), Z7, Z9
 	VANDPS.BCST all32_80000000<>+0(SB), Z8, Z10
 	VANDPS.BCST all32_7f800000<>+0(SB), Z7, Z11
@@ -4202,21 +6293,21 @@ divided50:
 	VSUBPS      Z7, Z9, K1, Z11
 	VSUBPS      Z8, Z10, K2, Z12
 	CMPB        273(CX), $0x00
-	JNE         kind52
+	JNE         kind204
 	VCVTPH2PS   (DX)(R12*2), Z7
 	VCVTPH2PS   32(DX)(R12*2), Z8
-	JMP         done51
+	JMP         done203
 
-kind52:
+kind204:
 	VPMOVZXWD (DX)(R12*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(DX)(R12*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done51
+	JMP       done203
 
-done51:
+done203:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z11, Z7, Z9
@@ -4240,95 +6331,95 @@ done51:
 	VMOVAPS.Z Z7, K1, Z7
 	VMOVAPS.Z Z8, K2, Z8
 	CMPB      273(CX), $0x00
-	JNE       kind55
+	JNE       kind207
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	CMPB      76(CX), $0x00
-	JNE       around56
+	JNE       around208
 	VMOVDQU64 Y7, (SI)(R12*2)
 	VMOVDQU64 Y8, 32(SI)(R12*2)
-	JMP       stored57
+	JMP       stored209
 
-around56:
+around208:
 	VMOVNTDQ Y7, (SI)(R12*2)
 	VMOVNTDQ Y8, 32(SI)(R12*2)
 
-stored57:
-	JMP done54
+stored209:
+	JMP done206
 
-kind55:
+kind207:
 	VMOVDQA64 Z7, Z7
 	VPERMT2W  Z8, Z0, Z7
 	CMPB      76(CX), $0x00
-	JNE       around59
+	JNE       around211
 	VMOVDQU64 Z7, (SI)(R12*2)
-	JMP       stored60
+	JMP       stored212
 
-around59:
+around211:
 	VMOVNTDQ Z7, (SI)(R12*2)
 
-stored60:
-	JMP done54
+stored212:
+	JMP done206
 
-done54:
+done206:
 	ADDQ $0x00000020, R12
 	CMPQ R12, $0x00000040
-	JNE  group43
+	JNE  group195
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay61
+	JEQ  stay213
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay61:
+stay213:
 	SUBQ $0x00000040, AX
-	JMP  block40
+	JMP  block192
 
-blocks41:
-rest1:
-some62:
+blocks193:
+rest153:
+some214:
 	TESTQ     AX, AX
-	JLE       done63
+	JLE       done215
 	MOVQ      $-1, R12
 	BZHIQ     AX, R12, R12
 	KMOVW     R12, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded64
+	JEQ       loaded216
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded64:
+loaded216:
 	CMPB      73(CX), $0x00
-	JEQ       loaded65
+	JEQ       loaded217
 	VMOVUPS.Z (R8), K1, Z3
 
-loaded65:
+loaded217:
 	CMPB        273(CX), $0x00
-	JNE         kind67
+	JNE         kind219
 	VCVTPH2PS.Z (BX), K1, Z0
-	JMP         done66
+	JMP         done218
 
-kind67:
+kind219:
 	VPMOVZXWD.Z (BX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVAPS     Z0, Z0
-	JMP         done66
+	JMP         done218
 
-done66:
+done218:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal69
+	JNE    reciprocal221
 	VDIVPS Z1, Z0, Z0
-	JMP    divided70
+	JMP    divided222
 
-reciprocal69:
+reciprocal221:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z2
 	VDIVPS       Z1, Z2, Z2
 	VMULPS       Z2, Z0, Z0
 
-divided70:
+divided222:
 	VANDPS.BCST all32_80000000<>+0(SB), Z0, Z2
 	VANDPS.BCST all32_7f800000<>+0(SB), Z0, Z4
 	VMAXPS      (R11), Z4, Z4
@@ -4345,17 +6436,17 @@ divided70:
 	VCMPPS      $0x0c, Z4, Z0, K3
 	VSUBPS      Z0, Z2, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind72
+	JNE         kind224
 	VCVTPH2PS.Z (DX), K1, Z0
-	JMP         done71
+	JMP         done223
 
-kind72:
+kind224:
 	VPMOVZXWD.Z (DX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVAPS     Z0, Z0
-	JMP         done71
+	JMP         done223
 
-done71:
+done223:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z0, Z2
 	VMOVAPS.Z Z2, K4, Z2
@@ -4368,18 +6459,18 @@ done71:
 	VMOVUPS   Z2, K1, (R10)
 	VMOVAPS.Z Z0, K2, Z0
 	CMPB      273(CX), $0x00
-	JNE       kind75
+	JNE       kind227
 	VCVTPS2PH $0x00, Z0, Y0
 	VMOVDQU16 Y0, K1, (SI)
-	JMP       done74
+	JMP       done226
 
-kind75:
+kind227:
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
 	VMOVDQU16 Y0, K1, (SI)
-	JMP       done74
+	JMP       done226
 
-done74:
+done226:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -4388,9 +6479,9 @@ done74:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some62
+	JMP  some214
 
-done63:
+done215:
 	VZEROUPPER
 	RET
 

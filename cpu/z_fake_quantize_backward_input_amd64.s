@@ -2464,8 +2464,8 @@ DATA odd16<>+31(SB)/1, $0x3f
 GLOBL odd16<>(SB), RODATA|NOPTR, $32
 
 // func fakeQuantizeBackwardInputAVX512F32F32F32F8(n int, call *kernelCall)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·fakeQuantizeBackwardInputAVX512F32F32F32F8(SB), NOSPLIT, $0-16
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·fakeQuantizeBackwardInputAVX512F32F32F32F8(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -2474,6 +2474,475 @@ TEXT ·fakeQuantizeBackwardInputAVX512F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
 	MOVQ         280(CX), R9
+	MOVQ         88(CX), R9
+	TESTQ        R9, R9
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Z0
+	VBROADCASTSS 64(CX), Z1
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
+
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), R8
+	MOVQ 80(CX), R10
+	MOVQ DX, R11
+	MOVQ BX, R12
+
+run5:
+	VBROADCASTSS (DI), Z2
+	VBROADCASTSS 1024(DI), Z3
+	XORQ         R14, R14
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R14, R8
+	JGT  rest11
+
+next10:
+	TESTQ R10, R10
+	JNE   some12
+
+asked13:
+	VMOVUPS (BX)(R14*4), Z3
+	VMOVUPS 64(BX)(R14*4), Z4
+	VMOVUPS 128(BX)(R14*4), Z5
+	VMOVUPS 192(BX)(R14*4), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal14
+	VDIVPS  Z2, Z3, Z3
+	VDIVPS  Z2, Z4, Z4
+	VDIVPS  Z2, Z5, Z5
+	VDIVPS  Z2, Z6, Z6
+
+divided15:
+	VCMPPS    $0x1d, Z0, Z3, K1
+	VCMPPS    $0x1d, Z0, Z4, K2
+	VCMPPS    $0x1d, Z0, Z5, K3
+	VCMPPS    $0x1d, Z0, Z6, K4
+	VCMPPS    $0x12, Z1, Z3, K1, K1
+	VCMPPS    $0x12, Z1, Z4, K2, K2
+	VCMPPS    $0x12, Z1, Z5, K3, K3
+	VCMPPS    $0x12, Z1, Z6, K4, K4
+	VMOVUPS   (DX)(R14*4), Z3
+	VMOVUPS   64(DX)(R14*4), Z4
+	VMOVUPS   128(DX)(R14*4), Z5
+	VMOVUPS   192(DX)(R14*4), Z6
+	VMOVAPS.Z Z3, K1, Z3
+	VMOVAPS.Z Z4, K2, Z4
+	VMOVAPS.Z Z5, K3, Z5
+	VMOVAPS.Z Z6, K4, Z6
+	CMPB      76(CX), $0x00
+	JNE       around16
+	VMOVDQU64 Z3, (SI)(R14*4)
+	VMOVDQU64 Z4, 64(SI)(R14*4)
+	VMOVDQU64 Z5, 128(SI)(R14*4)
+	VMOVDQU64 Z6, 192(SI)(R14*4)
+
+stored17:
+	ADDQ $0x00000040, R14
+	CMPQ R14, R8
+	JLE  next10
+
+rest11:
+	MOVQ AX, R13
+	SUBQ R14, R13
+
+line18:
+	CMPQ  R13, $0x00000010
+	JLT   lines19
+	TESTQ R10, R10
+	JNE   some20
+
+asked21:
+	VMOVUPS (BX)(R14*4), Z3
+	CMPB    75(CX), $0x00
+	JNE     reciprocal22
+	VDIVPS  Z2, Z3, Z3
+
+divided23:
+	VCMPPS    $0x1d, Z0, Z3, K1
+	VCMPPS    $0x12, Z1, Z3, K1, K1
+	VMOVUPS   (DX)(R14*4), Z3
+	VMOVAPS.Z Z3, K1, Z3
+	CMPB      76(CX), $0x00
+	JNE       around24
+	VMOVDQU64 Z3, (SI)(R14*4)
+
+stored25:
+	ADDQ $0x00000010, R14
+	SUBQ $0x00000010, R13
+	JMP  line18
+
+lines19:
+	CMPB 275(CX), $0x00
+	JNE  tail26
+
+some7:
+some27:
+	TESTQ R13, R13
+	JLE   done28
+	MOVQ  $-1, R15
+	BZHIQ R13, R15, R15
+	KMOVW R15, K1
+	TESTQ R10, R10
+	JNE   some29
+
+asked30:
+	VMOVUPS.Z (BX)(R14*4), K1, Z3
+	CMPB      75(CX), $0x00
+	JNE       reciprocal31
+	VDIVPS    Z2, Z3, Z3
+
+divided32:
+	VCMPPS    $0x1d, Z0, Z3, K2
+	VCMPPS    $0x12, Z1, Z3, K2, K2
+	VMOVUPS.Z (DX)(R14*4), K1, Z3
+	VMOVAPS.Z Z3, K2, Z3
+	VMOVUPS   Z3, K1, (SI)(R14*4)
+	ADDQ      $0x00000010, R14
+	SUBQ      $0x00000010, R13
+	JMP       some27
+
+done28:
+	CMPB 275(CX), $0x00
+	JNE  taken33
+
+done8:
+	ADDQ 152(CX), R11
+	MOVQ R11, DX
+	ADDQ 184(CX), R12
+	MOVQ R12, BX
+	ADDQ 216(CX), SI
+	ADDQ $0x00000004, DI
+	DECQ R9
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ SI, R15
+	ANDQ $0x3f, R15
+	JEQ  whole6
+	MOVQ $0x00000040, R13
+	SUBQ R15, R13
+	SHRQ $0x02, R13
+	MOVQ SI, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), SI
+	ADDQ R15, SI
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R10*1), R13
+	PREFETCHT1 (R13)(R14*4)
+	PREFETCHT1 64(R13)(R14*4)
+	PREFETCHT1 128(R13)(R14*4)
+	PREFETCHT1 192(R13)(R14*4)
+	LEAQ       (BX)(R10*1), R13
+	PREFETCHT1 (R13)(R14*4)
+	PREFETCHT1 64(R13)(R14*4)
+	PREFETCHT1 128(R13)(R14*4)
+	PREFETCHT1 192(R13)(R14*4)
+	JMP        asked13
+
+reciprocal14:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z2, Z7, Z7
+	VMULPS       Z7, Z3, Z3
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z2, Z7, Z7
+	VMULPS       Z7, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z2, Z7, Z7
+	VMULPS       Z7, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z2, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided15
+
+around16:
+	VMOVNTDQ Z3, (SI)(R14*4)
+	VMOVNTDQ Z4, 64(SI)(R14*4)
+	VMOVNTDQ Z5, 128(SI)(R14*4)
+	VMOVNTDQ Z6, 192(SI)(R14*4)
+	JMP      stored17
+
+some20:
+	LEAQ       (DX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*4)
+	LEAQ       (BX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*4)
+	JMP        asked21
+
+reciprocal22:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z4
+	VDIVPS       Z2, Z4, Z4
+	VMULPS       Z4, Z3, Z3
+	JMP          divided23
+
+around24:
+	VMOVNTDQ Z3, (SI)(R14*4)
+	JMP      stored25
+
+tail26:
+	TESTQ R13, R13
+	JEQ   done8
+	MOVQ  SI, 248(CX)
+	CMPQ  R9, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R14, R15
+	SHLQ  $0x02, R15
+	LEAQ  (SP), SI
+	SUBQ  R15, SI
+	JMP   some7
+
+some29:
+	LEAQ       (DX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*4)
+	LEAQ       (BX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*4)
+	JMP        asked30
+
+reciprocal31:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z4
+	VDIVPS       Z2, Z4, Z4
+	VMULPS       Z4, Z3, Z3
+	JMP          divided32
+
+taken33:
+	ADDQ      R13, R14
+	MOVQ      248(CX), SI
+	CMPQ      R14, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R14, R13
+	SHLQ      $0x02, R13
+	ADDQ      SI, R13
+	VMOVDQU64 (SP), Z3
+	VMOVNTDQ  Z3, -64(R13)
+	JMP       whole6
+
+other2:
+step34:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 240(CX)
+	MOVQ    SI, 248(CX)
+	MOVQ    $-1, R8
+	CMPB    78(CX), $0x00
+	JEQ     aligned36
+	MOVQ    SI, R10
+	NEGQ    R10
+	ANDQ    $0x3f, R10
+	SHRQ    $0x02, R10
+	CMPQ    R10, AX
+	CMOVQGT AX, R10
+	SUBQ    R10, AX
+	MOVQ    AX, R8
+	MOVQ    R10, AX
+	JMP     some37
+
+aligned36:
+turn38:
+	CMPQ AX, 104(CX)
+	JLT  turns40
+	MOVQ 96(CX), R11
+	MOVQ DI, R12
+
+strand41:
+	VBROADCASTSS (R12), Z2
+	VBROADCASTSS 1024(R12), Z3
+	MOVQ         104(CX), R10
+
+block39:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near42
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 128(DX)(R13*1)
+	PREFETCHT1 192(DX)(R13*1)
+	PREFETCHT1 (BX)(R13*1)
+	PREFETCHT1 64(BX)(R13*1)
+	PREFETCHT1 128(BX)(R13*1)
+	PREFETCHT1 192(BX)(R13*1)
+
+near42:
+	VMOVUPS (BX), Z3
+	VMOVUPS 64(BX), Z4
+	VMOVUPS 128(BX), Z5
+	VMOVUPS 192(BX), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal43
+	VDIVPS  Z2, Z3, Z3
+	VDIVPS  Z2, Z4, Z4
+	VDIVPS  Z2, Z5, Z5
+	VDIVPS  Z2, Z6, Z6
+	JMP     divided44
+
+reciprocal43:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z2, Z7, Z7
+	VMULPS       Z7, Z3, Z3
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z2, Z7, Z7
+	VMULPS       Z7, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z2, Z7, Z7
+	VMULPS       Z7, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z2, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+
+divided44:
+	VCMPPS    $0x1d, Z0, Z3, K1
+	VCMPPS    $0x1d, Z0, Z4, K2
+	VCMPPS    $0x1d, Z0, Z5, K3
+	VCMPPS    $0x1d, Z0, Z6, K4
+	VCMPPS    $0x12, Z1, Z3, K1, K1
+	VCMPPS    $0x12, Z1, Z4, K2, K2
+	VCMPPS    $0x12, Z1, Z5, K3, K3
+	VCMPPS    $0x12, Z1, Z6, K4, K4
+	VMOVUPS   (DX), Z3
+	VMOVUPS   64(DX), Z4
+	VMOVUPS   128(DX), Z5
+	VMOVUPS   192(DX), Z6
+	VMOVAPS.Z Z3, K1, Z3
+	VMOVAPS.Z Z4, K2, Z4
+	VMOVAPS.Z Z5, K3, Z5
+	VMOVAPS.Z Z6, K4, Z6
+	CMPB      76(CX), $0x00
+	JNE       around45
+	VMOVDQU64 Z3, (SI)
+	VMOVDQU64 Z4, 64(SI)
+	VMOVDQU64 Z5, 128(SI)
+	VMOVDQU64 Z6, 192(SI)
+	JMP       stored46
+
+around45:
+	VMOVNTDQ Z3, (SI)
+	VMOVNTDQ Z4, 64(SI)
+	VMOVNTDQ Z5, 128(SI)
+	VMOVNTDQ Z6, 192(SI)
+
+stored46:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	SUBQ $0x00000040, R10
+	JNE  block39
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000004, R12
+	DECQ R11
+	JNE  strand41
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn38
+
+turns40:
+some37:
+some47:
+	TESTQ      AX, AX
+	JLE        done48
+	MOVQ       $-1, R10
+	BZHIQ      AX, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near49
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 (BX)(R10*1)
+
+near49:
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand50:
+	VBROADCASTSS (R11), Z2
+	VBROADCASTSS 1024(R11), Z3
+	VMOVUPS.Z    (BX), K1, Z3
+	CMPB         75(CX), $0x00
+	JNE          reciprocal51
+	VDIVPS       Z2, Z3, Z2
+	JMP          divided52
+
+reciprocal51:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z4
+	VDIVPS       Z2, Z4, Z4
+	VMULPS       Z4, Z3, Z2
+
+divided52:
+	VCMPPS    $0x1d, Z0, Z2, K2
+	VCMPPS    $0x12, Z1, Z2, K2, K2
+	VMOVUPS.Z (DX), K1, Z2
+	VMOVAPS.Z Z2, K2, Z2
+	VMOVUPS   Z2, K1, (SI)
+	ADDQ      128(CX), DX
+	ADDQ      160(CX), BX
+	ADDQ      192(CX), SI
+	ADDQ      136(CX), DX
+	ADDQ      168(CX), BX
+	ADDQ      200(CX), SI
+	ADDQ      $0x00000004, R11
+	DECQ      R10
+	JNE       strand50
+	SUBQ      144(CX), DX
+	SUBQ      176(CX), BX
+	SUBQ      208(CX), SI
+	SUBQ      128(CX), DX
+	SUBQ      160(CX), BX
+	SUBQ      192(CX), SI
+	ADDQ      $+64, DX
+	ADDQ      $+64, BX
+	ADDQ      $+64, SI
+	SUBQ      $0x00000010, AX
+	JMP       some47
+
+done48:
+	TESTQ R8, R8
+	JL    whole53
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*4), BX
+	LEAQ  (SI)(AX*4), SI
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned36
+
+whole53:
+	DECQ R9
+	JEQ  steps35
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step34
+
+steps35:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
@@ -2490,12 +2959,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block2:
+block55:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks56
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near4
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -2505,36 +2974,36 @@ block2:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near4:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded58
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded5:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded59
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z4
 	VMOVUPS 128(R8), Z4
 	VMOVUPS 192(R8), Z4
 
-loaded6:
+loaded59:
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z7
 	VMOVUPS 128(BX), Z8
 	VMOVUPS 192(BX), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal60
 	VDIVPS  Z0, Z4, Z4
 	VDIVPS  Z1, Z7, Z7
 	VDIVPS  Z2, Z8, Z8
 	VDIVPS  Z3, Z9, Z9
-	JMP     divided8
+	JMP     divided61
 
-reciprocal7:
+reciprocal60:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z0, Z10, Z10
 	VMULPS       Z10, Z4, Z4
@@ -2548,7 +3017,7 @@ reciprocal7:
 	VDIVPS       Z3, Z10, Z10
 	VMULPS       Z10, Z9, Z9
 
-divided8:
+divided61:
 	VCMPPS    $0x1d, Z5, Z4, K1
 	VCMPPS    $0x1d, Z5, Z7, K2
 	VCMPPS    $0x1d, Z5, Z8, K3
@@ -2566,57 +3035,57 @@ divided8:
 	VMOVAPS.Z Z8, K3, Z8
 	VMOVAPS.Z Z9, K4, Z9
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around62
 	VMOVDQU64 Z4, (SI)
 	VMOVDQU64 Z7, 64(SI)
 	VMOVDQU64 Z8, 128(SI)
 	VMOVDQU64 Z9, 192(SI)
-	JMP       stored10
+	JMP       stored63
 
-around9:
+around62:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z7, 64(SI)
 	VMOVNTDQ Z8, 128(SI)
 	VMOVNTDQ Z9, 192(SI)
 
-stored10:
+stored63:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block55
 
-blocks3:
-some11:
+blocks56:
+some64:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done65
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded66
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded13:
+loaded66:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded67
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded14:
+loaded67:
 	VMOVUPS.Z (BX), K1, Z4
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal68
 	VDIVPS    Z0, Z4, Z4
-	JMP       divided16
+	JMP       divided69
 
-reciprocal15:
+reciprocal68:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z0, Z7, Z7
 	VMULPS       Z7, Z4, Z4
 
-divided16:
+divided69:
 	VCMPPS    $0x1d, Z5, Z4, K2
 	VCMPPS    $0x12, Z6, Z4, K2, K2
 	VMOVUPS.Z (DX), K1, Z4
@@ -2628,9 +3097,9 @@ divided16:
 	ADDQ      $0x00000040, DI
 	ADDQ      $0x00000040, R8
 	SUBQ      $0x00000010, AX
-	JMP       some11
+	JMP       some64
 
-done12:
+done65:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2649,8 +3118,8 @@ last:
 	RET
 
 // func fakeQuantizeBackwardInputAVX512F64F64F64F8(n int, call *kernelCall)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·fakeQuantizeBackwardInputAVX512F64F64F64F8(SB), NOSPLIT, $0-16
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·fakeQuantizeBackwardInputAVX512F64F64F64F8(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -2659,6 +3128,475 @@ TEXT ·fakeQuantizeBackwardInputAVX512F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
 	MOVQ         280(CX), R9
+	MOVQ         88(CX), R9
+	TESTQ        R9, R9
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSD 56(CX), Z0
+	VBROADCASTSD 64(CX), Z1
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000001f, AX
+	JEQ          other2
+
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -32(AX), R8
+	MOVQ 80(CX), R10
+	MOVQ DX, R11
+	MOVQ BX, R12
+
+run5:
+	VBROADCASTSD (DI), Z2
+	VBROADCASTSD 1024(DI), Z3
+	XORQ         R14, R14
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R14, R8
+	JGT  rest11
+
+next10:
+	TESTQ R10, R10
+	JNE   some12
+
+asked13:
+	VMOVUPD (BX)(R14*8), Z3
+	VMOVUPD 64(BX)(R14*8), Z4
+	VMOVUPD 128(BX)(R14*8), Z5
+	VMOVUPD 192(BX)(R14*8), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal14
+	VDIVPD  Z2, Z3, Z3
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	VDIVPD  Z2, Z6, Z6
+
+divided15:
+	VCMPPD    $0x1d, Z0, Z3, K1
+	VCMPPD    $0x1d, Z0, Z4, K2
+	VCMPPD    $0x1d, Z0, Z5, K3
+	VCMPPD    $0x1d, Z0, Z6, K4
+	VCMPPD    $0x12, Z1, Z3, K1, K1
+	VCMPPD    $0x12, Z1, Z4, K2, K2
+	VCMPPD    $0x12, Z1, Z5, K3, K3
+	VCMPPD    $0x12, Z1, Z6, K4, K4
+	VMOVUPD   (DX)(R14*8), Z3
+	VMOVUPD   64(DX)(R14*8), Z4
+	VMOVUPD   128(DX)(R14*8), Z5
+	VMOVUPD   192(DX)(R14*8), Z6
+	VMOVAPD.Z Z3, K1, Z3
+	VMOVAPD.Z Z4, K2, Z4
+	VMOVAPD.Z Z5, K3, Z5
+	VMOVAPD.Z Z6, K4, Z6
+	CMPB      76(CX), $0x00
+	JNE       around16
+	VMOVDQU64 Z3, (SI)(R14*8)
+	VMOVDQU64 Z4, 64(SI)(R14*8)
+	VMOVDQU64 Z5, 128(SI)(R14*8)
+	VMOVDQU64 Z6, 192(SI)(R14*8)
+
+stored17:
+	ADDQ $0x00000020, R14
+	CMPQ R14, R8
+	JLE  next10
+
+rest11:
+	MOVQ AX, R13
+	SUBQ R14, R13
+
+line18:
+	CMPQ  R13, $0x00000008
+	JLT   lines19
+	TESTQ R10, R10
+	JNE   some20
+
+asked21:
+	VMOVUPD (BX)(R14*8), Z3
+	CMPB    75(CX), $0x00
+	JNE     reciprocal22
+	VDIVPD  Z2, Z3, Z3
+
+divided23:
+	VCMPPD    $0x1d, Z0, Z3, K1
+	VCMPPD    $0x12, Z1, Z3, K1, K1
+	VMOVUPD   (DX)(R14*8), Z3
+	VMOVAPD.Z Z3, K1, Z3
+	CMPB      76(CX), $0x00
+	JNE       around24
+	VMOVDQU64 Z3, (SI)(R14*8)
+
+stored25:
+	ADDQ $0x00000008, R14
+	SUBQ $0x00000008, R13
+	JMP  line18
+
+lines19:
+	CMPB 275(CX), $0x00
+	JNE  tail26
+
+some7:
+some27:
+	TESTQ R13, R13
+	JLE   done28
+	MOVQ  $-1, R15
+	BZHIQ R13, R15, R15
+	KMOVW R15, K1
+	TESTQ R10, R10
+	JNE   some29
+
+asked30:
+	VMOVUPD.Z (BX)(R14*8), K1, Z3
+	CMPB      75(CX), $0x00
+	JNE       reciprocal31
+	VDIVPD    Z2, Z3, Z3
+
+divided32:
+	VCMPPD    $0x1d, Z0, Z3, K2
+	VCMPPD    $0x12, Z1, Z3, K2, K2
+	VMOVUPD.Z (DX)(R14*8), K1, Z3
+	VMOVAPD.Z Z3, K2, Z3
+	VMOVUPD   Z3, K1, (SI)(R14*8)
+	ADDQ      $0x00000008, R14
+	SUBQ      $0x00000008, R13
+	JMP       some27
+
+done28:
+	CMPB 275(CX), $0x00
+	JNE  taken33
+
+done8:
+	ADDQ 152(CX), R11
+	MOVQ R11, DX
+	ADDQ 184(CX), R12
+	MOVQ R12, BX
+	ADDQ 216(CX), SI
+	ADDQ $0x00000008, DI
+	DECQ R9
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ SI, R15
+	ANDQ $0x3f, R15
+	JEQ  whole6
+	MOVQ $0x00000040, R13
+	SUBQ R15, R13
+	SHRQ $0x03, R13
+	MOVQ SI, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), SI
+	ADDQ R15, SI
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R10*1), R13
+	PREFETCHT1 (R13)(R14*8)
+	PREFETCHT1 64(R13)(R14*8)
+	PREFETCHT1 128(R13)(R14*8)
+	PREFETCHT1 192(R13)(R14*8)
+	LEAQ       (BX)(R10*1), R13
+	PREFETCHT1 (R13)(R14*8)
+	PREFETCHT1 64(R13)(R14*8)
+	PREFETCHT1 128(R13)(R14*8)
+	PREFETCHT1 192(R13)(R14*8)
+	JMP        asked13
+
+reciprocal14:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z2, Z7, Z7
+	VMULPD       Z7, Z3, Z3
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z2, Z7, Z7
+	VMULPD       Z7, Z4, Z4
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z2, Z7, Z7
+	VMULPD       Z7, Z5, Z5
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z2, Z7, Z7
+	VMULPD       Z7, Z6, Z6
+	JMP          divided15
+
+around16:
+	VMOVNTDQ Z3, (SI)(R14*8)
+	VMOVNTDQ Z4, 64(SI)(R14*8)
+	VMOVNTDQ Z5, 128(SI)(R14*8)
+	VMOVNTDQ Z6, 192(SI)(R14*8)
+	JMP      stored17
+
+some20:
+	LEAQ       (DX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*8)
+	LEAQ       (BX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*8)
+	JMP        asked21
+
+reciprocal22:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z4
+	VDIVPD       Z2, Z4, Z4
+	VMULPD       Z4, Z3, Z3
+	JMP          divided23
+
+around24:
+	VMOVNTDQ Z3, (SI)(R14*8)
+	JMP      stored25
+
+tail26:
+	TESTQ R13, R13
+	JEQ   done8
+	MOVQ  SI, 248(CX)
+	CMPQ  R9, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R14, R15
+	SHLQ  $0x03, R15
+	LEAQ  (SP), SI
+	SUBQ  R15, SI
+	JMP   some7
+
+some29:
+	LEAQ       (DX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*8)
+	LEAQ       (BX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*8)
+	JMP        asked30
+
+reciprocal31:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z4
+	VDIVPD       Z2, Z4, Z4
+	VMULPD       Z4, Z3, Z3
+	JMP          divided32
+
+taken33:
+	ADDQ      R13, R14
+	MOVQ      248(CX), SI
+	CMPQ      R14, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R14, R13
+	SHLQ      $0x03, R13
+	ADDQ      SI, R13
+	VMOVDQU64 (SP), Z3
+	VMOVNTDQ  Z3, -64(R13)
+	JMP       whole6
+
+other2:
+step34:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 240(CX)
+	MOVQ    SI, 248(CX)
+	MOVQ    $-1, R8
+	CMPB    78(CX), $0x00
+	JEQ     aligned36
+	MOVQ    SI, R10
+	NEGQ    R10
+	ANDQ    $0x3f, R10
+	SHRQ    $0x03, R10
+	CMPQ    R10, AX
+	CMOVQGT AX, R10
+	SUBQ    R10, AX
+	MOVQ    AX, R8
+	MOVQ    R10, AX
+	JMP     some37
+
+aligned36:
+turn38:
+	CMPQ AX, 104(CX)
+	JLT  turns40
+	MOVQ 96(CX), R11
+	MOVQ DI, R12
+
+strand41:
+	VBROADCASTSD (R12), Z2
+	VBROADCASTSD 1024(R12), Z3
+	MOVQ         104(CX), R10
+
+block39:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near42
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 128(DX)(R13*1)
+	PREFETCHT1 192(DX)(R13*1)
+	PREFETCHT1 (BX)(R13*1)
+	PREFETCHT1 64(BX)(R13*1)
+	PREFETCHT1 128(BX)(R13*1)
+	PREFETCHT1 192(BX)(R13*1)
+
+near42:
+	VMOVUPD (BX), Z3
+	VMOVUPD 64(BX), Z4
+	VMOVUPD 128(BX), Z5
+	VMOVUPD 192(BX), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal43
+	VDIVPD  Z2, Z3, Z3
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+	VDIVPD  Z2, Z6, Z6
+	JMP     divided44
+
+reciprocal43:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z2, Z7, Z7
+	VMULPD       Z7, Z3, Z3
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z2, Z7, Z7
+	VMULPD       Z7, Z4, Z4
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z2, Z7, Z7
+	VMULPD       Z7, Z5, Z5
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z2, Z7, Z7
+	VMULPD       Z7, Z6, Z6
+
+divided44:
+	VCMPPD    $0x1d, Z0, Z3, K1
+	VCMPPD    $0x1d, Z0, Z4, K2
+	VCMPPD    $0x1d, Z0, Z5, K3
+	VCMPPD    $0x1d, Z0, Z6, K4
+	VCMPPD    $0x12, Z1, Z3, K1, K1
+	VCMPPD    $0x12, Z1, Z4, K2, K2
+	VCMPPD    $0x12, Z1, Z5, K3, K3
+	VCMPPD    $0x12, Z1, Z6, K4, K4
+	VMOVUPD   (DX), Z3
+	VMOVUPD   64(DX), Z4
+	VMOVUPD   128(DX), Z5
+	VMOVUPD   192(DX), Z6
+	VMOVAPD.Z Z3, K1, Z3
+	VMOVAPD.Z Z4, K2, Z4
+	VMOVAPD.Z Z5, K3, Z5
+	VMOVAPD.Z Z6, K4, Z6
+	CMPB      76(CX), $0x00
+	JNE       around45
+	VMOVDQU64 Z3, (SI)
+	VMOVDQU64 Z4, 64(SI)
+	VMOVDQU64 Z5, 128(SI)
+	VMOVDQU64 Z6, 192(SI)
+	JMP       stored46
+
+around45:
+	VMOVNTDQ Z3, (SI)
+	VMOVNTDQ Z4, 64(SI)
+	VMOVNTDQ Z5, 128(SI)
+	VMOVNTDQ Z6, 192(SI)
+
+stored46:
+	ADDQ $+256, DX
+	ADDQ $+256, BX
+	ADDQ $+256, SI
+	SUBQ $0x00000020, R10
+	JNE  block39
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000008, R12
+	DECQ R11
+	JNE  strand41
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn38
+
+turns40:
+some37:
+some47:
+	TESTQ      AX, AX
+	JLE        done48
+	MOVQ       $-1, R10
+	BZHIQ      AX, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near49
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 (BX)(R10*1)
+
+near49:
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand50:
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 1024(R11), Z3
+	VMOVUPD.Z    (BX), K1, Z3
+	CMPB         75(CX), $0x00
+	JNE          reciprocal51
+	VDIVPD       Z2, Z3, Z2
+	JMP          divided52
+
+reciprocal51:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z4
+	VDIVPD       Z2, Z4, Z4
+	VMULPD       Z4, Z3, Z2
+
+divided52:
+	VCMPPD    $0x1d, Z0, Z2, K2
+	VCMPPD    $0x12, Z1, Z2, K2, K2
+	VMOVUPD.Z (DX), K1, Z2
+	VMOVAPD.Z Z2, K2, Z2
+	VMOVUPD   Z2, K1, (SI)
+	ADDQ      128(CX), DX
+	ADDQ      160(CX), BX
+	ADDQ      192(CX), SI
+	ADDQ      136(CX), DX
+	ADDQ      168(CX), BX
+	ADDQ      200(CX), SI
+	ADDQ      $0x00000008, R11
+	DECQ      R10
+	JNE       strand50
+	SUBQ      144(CX), DX
+	SUBQ      176(CX), BX
+	SUBQ      208(CX), SI
+	SUBQ      128(CX), DX
+	SUBQ      160(CX), BX
+	SUBQ      192(CX), SI
+	ADDQ      $+64, DX
+	ADDQ      $+64, BX
+	ADDQ      $+64, SI
+	SUBQ      $0x00000008, AX
+	JMP       some47
+
+done48:
+	TESTQ R8, R8
+	JL    whole53
+	LEAQ  (DX)(AX*8), DX
+	LEAQ  (BX)(AX*8), BX
+	LEAQ  (SI)(AX*8), SI
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned36
+
+whole53:
+	DECQ R9
+	JEQ  steps35
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step34
+
+steps35:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSD (DI), Z0
 	VBROADCASTSD (DI), Z1
 	VBROADCASTSD (DI), Z2
@@ -2675,12 +3613,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block2:
+block55:
 	CMPQ       AX, $0x00000020
-	JLT        blocks3
+	JLT        blocks56
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near4
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -2690,36 +3628,36 @@ block2:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near4:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded58
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded5:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded59
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z4
 	VMOVUPD 128(R8), Z4
 	VMOVUPD 192(R8), Z4
 
-loaded6:
+loaded59:
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z7
 	VMOVUPD 128(BX), Z8
 	VMOVUPD 192(BX), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal60
 	VDIVPD  Z0, Z4, Z4
 	VDIVPD  Z1, Z7, Z7
 	VDIVPD  Z2, Z8, Z8
 	VDIVPD  Z3, Z9, Z9
-	JMP     divided8
+	JMP     divided61
 
-reciprocal7:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
 	VDIVPD       Z0, Z10, Z10
 	VMULPD       Z10, Z4, Z4
@@ -2733,7 +3671,7 @@ reciprocal7:
 	VDIVPD       Z3, Z10, Z10
 	VMULPD       Z10, Z9, Z9
 
-divided8:
+divided61:
 	VCMPPD    $0x1d, Z5, Z4, K1
 	VCMPPD    $0x1d, Z5, Z7, K2
 	VCMPPD    $0x1d, Z5, Z8, K3
@@ -2751,57 +3689,57 @@ divided8:
 	VMOVAPD.Z Z8, K3, Z8
 	VMOVAPD.Z Z9, K4, Z9
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around62
 	VMOVDQU64 Z4, (SI)
 	VMOVDQU64 Z7, 64(SI)
 	VMOVDQU64 Z8, 128(SI)
 	VMOVDQU64 Z9, 192(SI)
-	JMP       stored10
+	JMP       stored63
 
-around9:
+around62:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z7, 64(SI)
 	VMOVNTDQ Z8, 128(SI)
 	VMOVNTDQ Z9, 192(SI)
 
-stored10:
+stored63:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block2
+	JMP  block55
 
-blocks3:
-some11:
+blocks56:
+some64:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done65
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded66
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded13:
+loaded66:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded67
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded14:
+loaded67:
 	VMOVUPD.Z (BX), K1, Z4
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal68
 	VDIVPD    Z0, Z4, Z4
-	JMP       divided16
+	JMP       divided69
 
-reciprocal15:
+reciprocal68:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
 	VDIVPD       Z0, Z7, Z7
 	VMULPD       Z7, Z4, Z4
 
-divided16:
+divided69:
 	VCMPPD    $0x1d, Z5, Z4, K2
 	VCMPPD    $0x12, Z6, Z4, K2, K2
 	VMOVUPD.Z (DX), K1, Z4
@@ -2813,9 +3751,9 @@ divided16:
 	ADDQ      $0x00000040, DI
 	ADDQ      $0x00000040, R8
 	SUBQ      $0x00000008, AX
-	JMP       some11
+	JMP       some64
 
-done12:
+done65:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2834,8 +3772,8 @@ last:
 	RET
 
 // func fakeQuantizeBackwardInputAVX512H16H16H16F8(n int, call *kernelCall)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·fakeQuantizeBackwardInputAVX512H16H16H16F8(SB), NOSPLIT, $0-16
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·fakeQuantizeBackwardInputAVX512H16H16H16F8(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -2845,6 +3783,729 @@ TEXT ·fakeQuantizeBackwardInputAVX512H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         280(CX), R9
 	VPMOVZXBW    odd16<>+0(SB), Z0
+	MOVQ         88(CX), R9
+	TESTQ        R9, R9
+	JEQ          one1
+	MOVQ         112(CX), DI
+	VBROADCASTSS 56(CX), Z1
+	VBROADCASTSS 64(CX), Z2
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
+
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), R8
+	MOVQ 80(CX), R10
+	MOVQ DX, R11
+	MOVQ BX, R12
+
+run5:
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS 1024(DI), Z4
+	XORQ         R14, R14
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R14, R8
+	JGT  rest11
+
+next10:
+	TESTQ R10, R10
+	JNE   some12
+
+asked13:
+	CMPB      273(CX), $0x00
+	JNE       kind15
+	VCVTPH2PS (BX)(R14*2), Z4
+	VCVTPH2PS 32(BX)(R14*2), Z5
+	VCVTPH2PS 64(BX)(R14*2), Z6
+	VCVTPH2PS 96(BX)(R14*2), Z7
+	JMP       done14
+
+kind15:
+	VPMOVZXWD (BX)(R14*2), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 32(BX)(R14*2), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 64(BX)(R14*2), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 96(BX)(R14*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	JMP       done14
+
+done14:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal17
+	VDIVPS Z3, Z4, Z4
+	VDIVPS Z3, Z5, Z5
+	VDIVPS Z3, Z6, Z6
+	VDIVPS Z3, Z7, Z7
+
+divided18:
+	VCMPPS    $0x1d, Z1, Z4, K1
+	VCMPPS    $0x1d, Z1, Z5, K2
+	VCMPPS    $0x1d, Z1, Z6, K3
+	VCMPPS    $0x1d, Z1, Z7, K4
+	VCMPPS    $0x12, Z2, Z4, K1, K1
+	VCMPPS    $0x12, Z2, Z5, K2, K2
+	VCMPPS    $0x12, Z2, Z6, K3, K3
+	VCMPPS    $0x12, Z2, Z7, K4, K4
+	CMPB      273(CX), $0x00
+	JNE       kind20
+	VCVTPH2PS (DX)(R14*2), Z4
+	VCVTPH2PS 32(DX)(R14*2), Z5
+	VCVTPH2PS 64(DX)(R14*2), Z6
+	VCVTPH2PS 96(DX)(R14*2), Z7
+	JMP       done19
+
+kind20:
+	VPMOVZXWD (DX)(R14*2), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 32(DX)(R14*2), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 64(DX)(R14*2), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 96(DX)(R14*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	JMP       done19
+
+done19:
+	VMOVAPS.Z Z4, K1, Z4
+	VMOVAPS.Z Z5, K2, Z5
+	VMOVAPS.Z Z6, K3, Z6
+	VMOVAPS.Z Z7, K4, Z7
+	CMPB      273(CX), $0x00
+	JNE       kind23
+	VCVTPS2PH $0x00, Z4, Y4
+	VCVTPS2PH $0x00, Z5, Y5
+	VCVTPS2PH $0x00, Z6, Y6
+	VCVTPS2PH $0x00, Z7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around24
+	VMOVDQU64 Y4, (SI)(R14*2)
+	VMOVDQU64 Y5, 32(SI)(R14*2)
+	VMOVDQU64 Y6, 64(SI)(R14*2)
+	VMOVDQU64 Y7, 96(SI)(R14*2)
+
+stored25:
+	JMP done22
+
+kind23:
+	VMOVDQA64 Z4, Z4
+	VPERMT2W  Z5, Z0, Z4
+	VMOVDQA64 Z6, Z5
+	VPERMT2W  Z7, Z0, Z5
+	CMPB      76(CX), $0x00
+	JNE       around27
+	VMOVDQU64 Z4, (SI)(R14*2)
+	VMOVDQU64 Z5, 64(SI)(R14*2)
+
+stored28:
+	JMP done22
+
+done22:
+	ADDQ $0x00000040, R14
+	CMPQ R14, R8
+	JLE  next10
+
+rest11:
+	MOVQ AX, R13
+	SUBQ R14, R13
+
+line29:
+	CMPQ  R13, $0x00000020
+	JLT   lines30
+	TESTQ R10, R10
+	JNE   some31
+
+asked32:
+	CMPB      273(CX), $0x00
+	JNE       kind34
+	VCVTPH2PS (BX)(R14*2), Z4
+	VCVTPH2PS 32(BX)(R14*2), Z5
+	JMP       done33
+
+kind34:
+	VPMOVZXWD (BX)(R14*2), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 32(BX)(R14*2), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	JMP       done33
+
+done33:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal36
+	VDIVPS Z3, Z4, Z4
+	VDIVPS Z3, Z5, Z5
+
+divided37:
+	VCMPPS    $0x1d, Z1, Z4, K1
+	VCMPPS    $0x1d, Z1, Z5, K2
+	VCMPPS    $0x12, Z2, Z4, K1, K1
+	VCMPPS    $0x12, Z2, Z5, K2, K2
+	CMPB      273(CX), $0x00
+	JNE       kind39
+	VCVTPH2PS (DX)(R14*2), Z4
+	VCVTPH2PS 32(DX)(R14*2), Z5
+	JMP       done38
+
+kind39:
+	VPMOVZXWD (DX)(R14*2), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 32(DX)(R14*2), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	JMP       done38
+
+done38:
+	VMOVAPS.Z Z4, K1, Z4
+	VMOVAPS.Z Z5, K2, Z5
+	CMPB      273(CX), $0x00
+	JNE       kind42
+	VCVTPS2PH $0x00, Z4, Y4
+	VCVTPS2PH $0x00, Z5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around43
+	VMOVDQU64 Y4, (SI)(R14*2)
+	VMOVDQU64 Y5, 32(SI)(R14*2)
+
+stored44:
+	JMP done41
+
+kind42:
+	VMOVDQA64 Z4, Z4
+	VPERMT2W  Z5, Z0, Z4
+	CMPB      76(CX), $0x00
+	JNE       around46
+	VMOVDQU64 Z4, (SI)(R14*2)
+
+stored47:
+	JMP done41
+
+done41:
+	ADDQ $0x00000020, R14
+	SUBQ $0x00000020, R13
+	JMP  line29
+
+lines30:
+	CMPB 275(CX), $0x00
+	JNE  tail48
+
+some7:
+some49:
+	TESTQ R13, R13
+	JLE   done50
+	MOVQ  $-1, R15
+	BZHIQ R13, R15, R15
+	KMOVW R15, K1
+	TESTQ R10, R10
+	JNE   some51
+
+asked52:
+	CMPB        273(CX), $0x00
+	JNE         kind54
+	VCVTPH2PS.Z (BX)(R14*2), K1, Z4
+	JMP         done53
+
+kind54:
+	VPMOVZXWD.Z (BX)(R14*2), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVAPS     Z4, Z4
+	JMP         done53
+
+done53:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal56
+	VDIVPS Z3, Z4, Z4
+
+divided57:
+	VCMPPS      $0x1d, Z1, Z4, K2
+	VCMPPS      $0x12, Z2, Z4, K2, K2
+	CMPB        273(CX), $0x00
+	JNE         kind59
+	VCVTPH2PS.Z (DX)(R14*2), K1, Z4
+	JMP         done58
+
+kind59:
+	VPMOVZXWD.Z (DX)(R14*2), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVAPS     Z4, Z4
+	JMP         done58
+
+done58:
+	VMOVAPS.Z Z4, K2, Z4
+	CMPB      273(CX), $0x00
+	JNE       kind62
+	VCVTPS2PH $0x00, Z4, Y4
+	VMOVDQU16 Y4, K1, (SI)(R14*2)
+	JMP       done61
+
+kind62:
+	VPSRLD    $0x10, Z4, Z4
+	VPMOVDW   Z4, Y4
+	VMOVDQU16 Y4, K1, (SI)(R14*2)
+	JMP       done61
+
+done61:
+	ADDQ $0x00000010, R14
+	SUBQ $0x00000010, R13
+	JMP  some49
+
+done50:
+	CMPB 275(CX), $0x00
+	JNE  taken64
+
+done8:
+	ADDQ 152(CX), R11
+	MOVQ R11, DX
+	ADDQ 184(CX), R12
+	MOVQ R12, BX
+	ADDQ 216(CX), SI
+	ADDQ $0x00000004, DI
+	DECQ R9
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ SI, R15
+	ANDQ $0x3f, R15
+	JEQ  whole6
+	MOVQ $0x00000040, R13
+	SUBQ R15, R13
+	SHRQ $0x01, R13
+	MOVQ SI, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), SI
+	ADDQ R15, SI
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R10*1), R13
+	PREFETCHT1 (R13)(R14*2)
+	PREFETCHT1 64(R13)(R14*2)
+	LEAQ       (BX)(R10*1), R13
+	PREFETCHT1 (R13)(R14*2)
+	PREFETCHT1 64(R13)(R14*2)
+	JMP        asked13
+
+reciprocal17:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z3, Z8, Z8
+	VMULPS       Z8, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z3, Z8, Z8
+	VMULPS       Z8, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z3, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z3, Z8, Z8
+	VMULPS       Z8, Z7, Z7
+	JMP          divided18
+
+around24:
+	VMOVNTDQ Y4, (SI)(R14*2)
+	VMOVNTDQ Y5, 32(SI)(R14*2)
+	VMOVNTDQ Y6, 64(SI)(R14*2)
+	VMOVNTDQ Y7, 96(SI)(R14*2)
+	JMP      stored25
+
+around27:
+	VMOVNTDQ Z4, (SI)(R14*2)
+	VMOVNTDQ Z5, 64(SI)(R14*2)
+	JMP      stored28
+
+some31:
+	LEAQ       (DX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*2)
+	LEAQ       (BX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*2)
+	JMP        asked32
+
+reciprocal36:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z6
+	VDIVPS       Z3, Z6, Z6
+	VMULPS       Z6, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z6
+	VDIVPS       Z3, Z6, Z6
+	VMULPS       Z6, Z5, Z5
+	JMP          divided37
+
+around43:
+	VMOVNTDQ Y4, (SI)(R14*2)
+	VMOVNTDQ Y5, 32(SI)(R14*2)
+	JMP      stored44
+
+around46:
+	VMOVNTDQ Z4, (SI)(R14*2)
+	JMP      stored47
+
+tail48:
+	TESTQ R13, R13
+	JEQ   done8
+	MOVQ  SI, 248(CX)
+	CMPQ  R9, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R14, R15
+	SHLQ  $0x01, R15
+	LEAQ  (SP), SI
+	SUBQ  R15, SI
+	JMP   some7
+
+some51:
+	LEAQ       (DX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*2)
+	LEAQ       (BX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*2)
+	JMP        asked52
+
+reciprocal56:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z3, Z5, Z5
+	VMULPS       Z5, Z4, Z4
+	JMP          divided57
+
+taken64:
+	ADDQ      R13, R14
+	MOVQ      248(CX), SI
+	CMPQ      R14, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R14, R13
+	SHLQ      $0x01, R13
+	ADDQ      SI, R13
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R13)
+	JMP       whole6
+
+other2:
+step65:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 240(CX)
+	MOVQ    SI, 248(CX)
+	MOVQ    $-1, R8
+	CMPB    78(CX), $0x00
+	JEQ     aligned67
+	MOVQ    SI, R10
+	NEGQ    R10
+	ANDQ    $0x3f, R10
+	SHRQ    $0x01, R10
+	CMPQ    R10, AX
+	CMOVQGT AX, R10
+	SUBQ    R10, AX
+	MOVQ    AX, R8
+	MOVQ    R10, AX
+	JMP     some68
+
+aligned67:
+turn69:
+	CMPQ AX, 104(CX)
+	JLT  turns71
+	MOVQ 96(CX), R11
+	MOVQ DI, R12
+
+strand72:
+	VBROADCASTSS (R12), Z3
+	VBROADCASTSS 1024(R12), Z4
+	MOVQ         104(CX), R10
+
+block70:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near73
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 (BX)(R13*1)
+	PREFETCHT1 64(BX)(R13*1)
+
+near73:
+	CMPB      273(CX), $0x00
+	JNE       kind75
+	VCVTPH2PS (BX), Z4
+	VCVTPH2PS 32(BX), Z5
+	VCVTPH2PS 64(BX), Z6
+	VCVTPH2PS 96(BX), Z7
+	JMP       done74
+
+kind75:
+	VPMOVZXWD (BX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 32(BX), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 64(BX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 96(BX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	JMP       done74
+
+done74:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal77
+	VDIVPS Z3, Z4, Z4
+	VDIVPS Z3, Z5, Z5
+	VDIVPS Z3, Z6, Z6
+	VDIVPS Z3, Z7, Z7
+	JMP    divided78
+
+reciprocal77:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z3, Z8, Z8
+	VMULPS       Z8, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z3, Z8, Z8
+	VMULPS       Z8, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z3, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z3, Z8, Z8
+	VMULPS       Z8, Z7, Z7
+
+divided78:
+	VCMPPS    $0x1d, Z1, Z4, K1
+	VCMPPS    $0x1d, Z1, Z5, K2
+	VCMPPS    $0x1d, Z1, Z6, K3
+	VCMPPS    $0x1d, Z1, Z7, K4
+	VCMPPS    $0x12, Z2, Z4, K1, K1
+	VCMPPS    $0x12, Z2, Z5, K2, K2
+	VCMPPS    $0x12, Z2, Z6, K3, K3
+	VCMPPS    $0x12, Z2, Z7, K4, K4
+	CMPB      273(CX), $0x00
+	JNE       kind80
+	VCVTPH2PS (DX), Z4
+	VCVTPH2PS 32(DX), Z5
+	VCVTPH2PS 64(DX), Z6
+	VCVTPH2PS 96(DX), Z7
+	JMP       done79
+
+kind80:
+	VPMOVZXWD (DX), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VPMOVZXWD 32(DX), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 64(DX), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 96(DX), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	JMP       done79
+
+done79:
+	VMOVAPS.Z Z4, K1, Z4
+	VMOVAPS.Z Z5, K2, Z5
+	VMOVAPS.Z Z6, K3, Z6
+	VMOVAPS.Z Z7, K4, Z7
+	CMPB      273(CX), $0x00
+	JNE       kind83
+	VCVTPS2PH $0x00, Z4, Y4
+	VCVTPS2PH $0x00, Z5, Y5
+	VCVTPS2PH $0x00, Z6, Y6
+	VCVTPS2PH $0x00, Z7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around84
+	VMOVDQU64 Y4, (SI)
+	VMOVDQU64 Y5, 32(SI)
+	VMOVDQU64 Y6, 64(SI)
+	VMOVDQU64 Y7, 96(SI)
+	JMP       stored85
+
+around84:
+	VMOVNTDQ Y4, (SI)
+	VMOVNTDQ Y5, 32(SI)
+	VMOVNTDQ Y6, 64(SI)
+	VMOVNTDQ Y7, 96(SI)
+
+stored85:
+	JMP done82
+
+kind83:
+	VMOVDQA64 Z4, Z4
+	VPERMT2W  Z5, Z0, Z4
+	VMOVDQA64 Z6, Z5
+	VPERMT2W  Z7, Z0, Z5
+	CMPB      76(CX), $0x00
+	JNE       around87
+	VMOVDQU64 Z4, (SI)
+	VMOVDQU64 Z5, 64(SI)
+	JMP       stored88
+
+around87:
+	VMOVNTDQ Z4, (SI)
+	VMOVNTDQ Z5, 64(SI)
+
+stored88:
+	JMP done82
+
+done82:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R10
+	JNE  block70
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000004, R12
+	DECQ R11
+	JNE  strand72
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 104(CX), AX
+	JMP  turn69
+
+turns71:
+some68:
+some89:
+	TESTQ      AX, AX
+	JLE        done90
+	MOVQ       $-1, R10
+	BZHIQ      AX, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near91
+	PREFETCHT1 (DX)(R10*1)
+	PREFETCHT1 (BX)(R10*1)
+
+near91:
+	MOVQ 96(CX), R10
+	MOVQ DI, R11
+
+strand92:
+	VBROADCASTSS (R11), Z3
+	VBROADCASTSS 1024(R11), Z4
+	CMPB         273(CX), $0x00
+	JNE          kind94
+	VCVTPH2PS.Z  (BX), K1, Z4
+	JMP          done93
+
+kind94:
+	VPMOVZXWD.Z (BX), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVAPS     Z4, Z4
+	JMP         done93
+
+done93:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal96
+	VDIVPS Z3, Z4, Z3
+	JMP    divided97
+
+reciprocal96:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z3, Z5, Z5
+	VMULPS       Z5, Z4, Z3
+
+divided97:
+	VCMPPS      $0x1d, Z1, Z3, K2
+	VCMPPS      $0x12, Z2, Z3, K2, K2
+	CMPB        273(CX), $0x00
+	JNE         kind99
+	VCVTPH2PS.Z (DX), K1, Z3
+	JMP         done98
+
+kind99:
+	VPMOVZXWD.Z (DX), K1, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	JMP         done98
+
+done98:
+	VMOVAPS.Z Z3, K2, Z3
+	CMPB      273(CX), $0x00
+	JNE       kind102
+	VCVTPS2PH $0x00, Z3, Y3
+	VMOVDQU16 Y3, K1, (SI)
+	JMP       done101
+
+kind102:
+	VPSRLD    $0x10, Z3, Z3
+	VPMOVDW   Z3, Y3
+	VMOVDQU16 Y3, K1, (SI)
+	JMP       done101
+
+done101:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000004, R11
+	DECQ R10
+	JNE  strand92
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	SUBQ $0x00000010, AX
+	JMP  some89
+
+done90:
+	TESTQ R8, R8
+	JL    whole104
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*2), BX
+	LEAQ  (SI)(AX*2), SI
+	MOVQ  R8, AX
+	MOVQ  $-1, R8
+	JMP   aligned67
+
+whole104:
+	DECQ R9
+	JEQ  steps66
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step65
+
+steps66:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (DI), Z1
 	VBROADCASTSS (DI), Z2
 	VBROADCASTSS (DI), Z3
@@ -2861,43 +4522,43 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block2:
+block106:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks107
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near4
+	JEQ        near108
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near4:
+near108:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded109
 	VMOVUPS (DI), Z1
 	VMOVUPS 64(DI), Z2
 	VMOVUPS 128(DI), Z3
 	VMOVUPS 192(DI), Z4
 
-loaded5:
+loaded109:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded110
 	VMOVUPS (R8), Z5
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z5
 	VMOVUPS 192(R8), Z5
 
-loaded6:
+loaded110:
 	CMPB      273(CX), $0x00
-	JNE       kind8
+	JNE       kind112
 	VCVTPH2PS (BX), Z5
 	VCVTPH2PS 32(BX), Z8
 	VCVTPH2PS 64(BX), Z9
 	VCVTPH2PS 96(BX), Z10
-	JMP       done7
+	JMP       done111
 
-kind8:
+kind112:
 	VPMOVZXWD (BX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(BX), Z8
@@ -2910,18 +4571,18 @@ kind8:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done7
+	JMP       done111
 
-done7:
+done111:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal10
+	JNE    reciprocal114
 	VDIVPS Z1, Z5, Z5
 	VDIVPS Z2, Z8, Z8
 	VDIVPS Z3, Z9, Z9
 	VDIVPS Z4, Z10, Z10
-	JMP    divided11
+	JMP    divided115
 
-reciprocal10:
+reciprocal114:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z1, Z11, Z11
 	VMULPS       Z11, Z5, Z5
@@ -2935,7 +4596,7 @@ reciprocal10:
 	VDIVPS       Z4, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided11:
+divided115:
 	VCMPPS    $0x1d, Z6, Z5, K1
 	VCMPPS    $0x1d, Z6, Z8, K2
 	VCMPPS    $0x1d, Z6, Z9, K3
@@ -2945,14 +4606,14 @@ divided11:
 	VCMPPS    $0x12, Z7, Z9, K3, K3
 	VCMPPS    $0x12, Z7, Z10, K4, K4
 	CMPB      273(CX), $0x00
-	JNE       kind13
+	JNE       kind117
 	VCVTPH2PS (DX), Z5
 	VCVTPH2PS 32(DX), Z8
 	VCVTPH2PS 64(DX), Z9
 	VCVTPH2PS 96(DX), Z10
-	JMP       done12
+	JMP       done116
 
-kind13:
+kind117:
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX), Z8
@@ -2965,140 +4626,140 @@ kind13:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done12
+	JMP       done116
 
-done12:
+done116:
 	VMOVAPS.Z Z5, K1, Z5
 	VMOVAPS.Z Z8, K2, Z8
 	VMOVAPS.Z Z9, K3, Z9
 	VMOVAPS.Z Z10, K4, Z10
 	CMPB      273(CX), $0x00
-	JNE       kind16
+	JNE       kind120
 	VCVTPS2PH $0x00, Z5, Y5
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around121
 	VMOVDQU64 Y5, (SI)
 	VMOVDQU64 Y8, 32(SI)
 	VMOVDQU64 Y9, 64(SI)
 	VMOVDQU64 Y10, 96(SI)
-	JMP       stored18
+	JMP       stored122
 
-around17:
+around121:
 	VMOVNTDQ Y5, (SI)
 	VMOVNTDQ Y8, 32(SI)
 	VMOVNTDQ Y9, 64(SI)
 	VMOVNTDQ Y10, 96(SI)
 
-stored18:
-	JMP done15
+stored122:
+	JMP done119
 
-kind16:
+kind120:
 	VMOVDQA64 Z5, Z5
 	VPERMT2W  Z8, Z0, Z5
 	VMOVDQA64 Z9, Z8
 	VPERMT2W  Z10, Z0, Z8
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around124
 	VMOVDQU64 Z5, (SI)
 	VMOVDQU64 Z8, 64(SI)
-	JMP       stored21
+	JMP       stored125
 
-around20:
+around124:
 	VMOVNTDQ Z5, (SI)
 	VMOVNTDQ Z8, 64(SI)
 
-stored21:
-	JMP done15
+stored125:
+	JMP done119
 
-done15:
+done119:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block106
 
-blocks3:
-some22:
+blocks107:
+some126:
 	TESTQ     AX, AX
-	JLE       done23
+	JLE       done127
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded24
+	JEQ       loaded128
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded24:
+loaded128:
 	CMPB      73(CX), $0x00
-	JEQ       loaded25
+	JEQ       loaded129
 	VMOVUPS.Z (R8), K1, Z5
 
-loaded25:
+loaded129:
 	CMPB        273(CX), $0x00
-	JNE         kind27
+	JNE         kind131
 	VCVTPH2PS.Z (BX), K1, Z5
-	JMP         done26
+	JMP         done130
 
-kind27:
+kind131:
 	VPMOVZXWD.Z (BX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done26
+	JMP         done130
 
-done26:
+done130:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal29
+	JNE    reciprocal133
 	VDIVPS Z1, Z5, Z5
-	JMP    divided30
+	JMP    divided134
 
-reciprocal29:
+reciprocal133:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z1, Z8, Z8
 	VMULPS       Z8, Z5, Z5
 
-divided30:
+divided134:
 	VCMPPS      $0x1d, Z6, Z5, K2
 	VCMPPS      $0x12, Z7, Z5, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind32
+	JNE         kind136
 	VCVTPH2PS.Z (DX), K1, Z5
-	JMP         done31
+	JMP         done135
 
-kind32:
+kind136:
 	VPMOVZXWD.Z (DX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done31
+	JMP         done135
 
-done31:
+done135:
 	VMOVAPS.Z Z5, K2, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind35
+	JNE       kind139
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done34
+	JMP       done138
 
-kind35:
+kind139:
 	VPSRLD    $0x10, Z5, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done34
+	JMP       done138
 
-done34:
+done138:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  some22
+	JMP  some126
 
-done23:
+done127:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

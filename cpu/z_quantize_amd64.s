@@ -13676,8 +13676,8 @@ DATA odd16<>+31(SB)/1, $0x3f
 GLOBL odd16<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX512F32F8(n int, call *kernelCall)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·quantizeAVX512F32F8(SB), NOSPLIT, $0-16
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512F32F8(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -13687,6 +13687,527 @@ TEXT ·quantizeAVX512F32F8(SB), NOSPLIT, $0-16
 	MOVQ         280(CX), R8
 	VPBROADCASTQ all32_ff00ff<>+0(SB), Z0
 	VPMOVZXBD    transposed64<>+0(SB), Z1
+	MOVQ         88(CX), R9
+	TESTQ        R9, R9
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z2
+	VBROADCASTSS 64(CX), Z3
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
+
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R10
+	MOVQ DX, R11
+
+run5:
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS 1024(SI), Z5
+	XORQ         R13, R13
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R13, DI
+	JGT  rest11
+
+next10:
+	TESTQ R10, R10
+	JNE   some12
+
+asked13:
+	VMOVUPS (DX)(R13*4), Z5
+	VMOVUPS 64(DX)(R13*4), Z11
+	VMOVUPS 128(DX)(R13*4), Z12
+	VMOVUPS 192(DX)(R13*4), Z13
+	CMPB    75(CX), $0x00
+	JNE     reciprocal14
+	VDIVPS  Z4, Z5, Z5
+	VDIVPS  Z4, Z11, Z11
+	VDIVPS  Z4, Z12, Z12
+	VDIVPS  Z4, Z13, Z13
+
+divided15:
+	VMINPS      Z5, Z3, Z5
+	VMINPS      Z11, Z3, Z11
+	VMINPS      Z12, Z3, Z12
+	VMINPS      Z13, Z3, Z13
+	VMAXPS      Z5, Z2, Z5
+	VMAXPS      Z11, Z2, Z11
+	VMAXPS      Z12, Z2, Z12
+	VMAXPS      Z13, Z2, Z13
+	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z14
+	VANDPS.BCST all32_7f800000<>+0(SB), Z11, Z15
+	VANDPS.BCST all32_7f800000<>+0(SB), Z12, Z16
+	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z17
+	VMAXPS      (R8), Z14, Z14
+	VMAXPS      (R8), Z15, Z15
+	VMAXPS      (R8), Z16, Z16
+	VMAXPS      (R8), Z17, Z17
+	VPADDD      64(R8), Z14, Z14
+	VPADDD      64(R8), Z15, Z15
+	VPADDD      64(R8), Z16, Z16
+	VPADDD      64(R8), Z17, Z17
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z5, Z18
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z11, Z19
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z12, Z20
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z13, Z21
+	VADDPS      Z14, Z18, Z18
+	VADDPS      Z15, Z19, Z19
+	VADDPS      Z16, Z20, Z20
+	VADDPS      Z17, Z21, Z21
+	VPSUBD      Z14, Z18, Z18
+	VPSUBD      Z15, Z19, Z19
+	VPSUBD      Z16, Z20, Z20
+	VPSUBD      Z17, Z21, Z21
+	VPSRLVD     128(R8), Z14, Z14
+	VPSRLVD     128(R8), Z15, Z15
+	VPSRLVD     128(R8), Z16, Z16
+	VPSRLVD     128(R8), Z17, Z17
+	VPADDD      Z14, Z18, Z14
+	VPADDD      Z15, Z19, Z15
+	VPADDD      Z16, Z20, Z16
+	VPADDD      Z17, Z21, Z17
+	VPSUBD      192(R8), Z14, Z14
+	VPSUBD      192(R8), Z15, Z15
+	VPSUBD      192(R8), Z16, Z16
+	VPSUBD      192(R8), Z17, Z17
+	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z18
+	VANDPS.BCST all32_80000000<>+0(SB), Z11, Z19
+	VANDPS.BCST all32_80000000<>+0(SB), Z12, Z20
+	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z21
+	VPSRLD      $0x18, Z18, Z18
+	VPSRLD      $0x18, Z19, Z19
+	VPSRLD      $0x18, Z20, Z20
+	VPSRLD      $0x18, Z21, Z21
+	VORPS       Z18, Z14, Z14
+	VORPS       Z19, Z15, Z15
+	VORPS       Z20, Z16, Z16
+	VORPS       Z21, Z17, Z17
+	VCMPPS      $0x03, Z5, Z5, K1
+	VCMPPS      $0x03, Z11, Z11, K2
+	VCMPPS      $0x03, Z12, Z12, K3
+	VCMPPS      $0x03, Z13, Z13, K4
+	VMOVUPS     256(R8), Z5
+	VBLENDMPS   Z5, Z14, K1, Z6
+	VBLENDMPS   Z5, Z15, K2, Z7
+	VBLENDMPS   Z5, Z16, K3, Z8
+	VBLENDMPS   Z5, Z17, K4, Z9
+	VPACKSSDW   Z7, Z6, Z5
+	VPACKSSDW   Z9, Z8, Z11
+	VPANDD      Z0, Z5, Z5
+	VPANDD      Z0, Z11, Z11
+	VPACKUSWB   Z11, Z5, Z5
+	VPERMD      Z5, Z1, Z5
+	CMPB        76(CX), $0x00
+	JNE         around16
+	VMOVDQU64   Z5, (BX)(R13*1)
+
+stored17:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R12
+	SUBQ R13, R12
+	CMPB 275(CX), $0x00
+	JNE  tail18
+
+some7:
+some19:
+	TESTQ R12, R12
+	JLE   done20
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some21
+
+asked22:
+	VMOVUPS.Z (DX)(R13*4), K1, Z5
+	CMPB      75(CX), $0x00
+	JNE       reciprocal23
+	VDIVPS    Z4, Z5, Z5
+
+divided24:
+	VMINPS      Z5, Z3, Z5
+	VMAXPS      Z5, Z2, Z5
+	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z11
+	VMAXPS      (R8), Z11, Z11
+	VPADDD      64(R8), Z11, Z11
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z5, Z12
+	VADDPS      Z11, Z12, Z12
+	VPSUBD      Z11, Z12, Z12
+	VPSRLVD     128(R8), Z11, Z11
+	VPADDD      Z11, Z12, Z11
+	VPSUBD      192(R8), Z11, Z11
+	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z12
+	VPSRLD      $0x18, Z12, Z12
+	VORPS       Z12, Z11, Z11
+	VCMPPS      $0x03, Z5, Z5, K2
+	VMOVUPS     256(R8), Z5
+	VBLENDMPS   Z5, Z11, K2, Z10
+	VPMOVDB     Z10, K1, (BX)(R13*1)
+	ADDQ        $0x00000010, R13
+	SUBQ        $0x00000010, R12
+	JMP         some19
+
+done20:
+	CMPB 275(CX), $0x00
+	JNE  taken25
+
+done8:
+	ADDQ 152(CX), R11
+	MOVQ R11, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R9
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole6
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x00, R12
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R14, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*4)
+	PREFETCHT1 64(R12)(R13*4)
+	PREFETCHT1 128(R12)(R13*4)
+	PREFETCHT1 192(R12)(R13*4)
+	JMP        asked13
+
+reciprocal14:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z4, Z14, Z14
+	VMULPS       Z14, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z4, Z14, Z14
+	VMULPS       Z14, Z11, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z4, Z14, Z14
+	VMULPS       Z14, Z12, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z4, Z14, Z14
+	VMULPS       Z14, Z13, Z13
+	JMP          divided15
+
+around16:
+	VMOVNTDQ Z5, (BX)(R13*1)
+	JMP      stored17
+
+tail18:
+	TESTQ R12, R12
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R9, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x00, R14
+	LEAQ  (SP), BX
+	SUBQ  R14, BX
+	JMP   some7
+
+some21:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked22
+
+reciprocal23:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z11
+	VDIVPS       Z4, Z11, Z11
+	VMULPS       Z11, Z5, Z5
+	JMP          divided24
+
+taken25:
+	ADDQ      R12, R13
+	MOVQ      248(CX), BX
+	CMPQ      R13, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x00, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z5
+	VMOVNTDQ  Z5, -64(R12)
+	JMP       whole6
+
+other2:
+step26:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
+	CMPB    78(CX), $0x00
+	JEQ     aligned28
+	MOVQ    BX, R10
+	NEGQ    R10
+	ANDQ    $0x3f, R10
+	SHRQ    $0x00, R10
+	CMPQ    R10, AX
+	CMOVQGT AX, R10
+	SUBQ    R10, AX
+	MOVQ    AX, DI
+	MOVQ    R10, AX
+	JMP     some29
+
+aligned28:
+turn30:
+	CMPQ AX, 104(CX)
+	JLT  turns32
+	MOVQ 96(CX), R11
+	MOVQ SI, R12
+
+strand33:
+	VBROADCASTSS (R12), Z4
+	VBROADCASTSS 1024(R12), Z5
+	MOVQ         104(CX), R10
+
+block31:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near34
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 128(DX)(R13*1)
+	PREFETCHT1 192(DX)(R13*1)
+
+near34:
+	VMOVUPS (DX), Z5
+	VMOVUPS 64(DX), Z11
+	VMOVUPS 128(DX), Z12
+	VMOVUPS 192(DX), Z13
+	CMPB    75(CX), $0x00
+	JNE     reciprocal35
+	VDIVPS  Z4, Z5, Z5
+	VDIVPS  Z4, Z11, Z11
+	VDIVPS  Z4, Z12, Z12
+	VDIVPS  Z4, Z13, Z13
+	JMP     divided36
+
+reciprocal35:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z4, Z14, Z14
+	VMULPS       Z14, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z4, Z14, Z14
+	VMULPS       Z14, Z11, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z4, Z14, Z14
+	VMULPS       Z14, Z12, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z4, Z14, Z14
+	VMULPS       Z14, Z13, Z13
+
+divided36:
+	VMINPS      Z5, Z3, Z5
+	VMINPS      Z11, Z3, Z11
+	VMINPS      Z12, Z3, Z12
+	VMINPS      Z13, Z3, Z13
+	VMAXPS      Z5, Z2, Z5
+	VMAXPS      Z11, Z2, Z11
+	VMAXPS      Z12, Z2, Z12
+	VMAXPS      Z13, Z2, Z13
+	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z14
+	VANDPS.BCST all32_7f800000<>+0(SB), Z11, Z15
+	VANDPS.BCST all32_7f800000<>+0(SB), Z12, Z16
+	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z17
+	VMAXPS      (R8), Z14, Z14
+	VMAXPS      (R8), Z15, Z15
+	VMAXPS      (R8), Z16, Z16
+	VMAXPS      (R8), Z17, Z17
+	VPADDD      64(R8), Z14, Z14
+	VPADDD      64(R8), Z15, Z15
+	VPADDD      64(R8), Z16, Z16
+	VPADDD      64(R8), Z17, Z17
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z5, Z18
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z11, Z19
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z12, Z20
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z13, Z21
+	VADDPS      Z14, Z18, Z18
+	VADDPS      Z15, Z19, Z19
+	VADDPS      Z16, Z20, Z20
+	VADDPS      Z17, Z21, Z21
+	VPSUBD      Z14, Z18, Z18
+	VPSUBD      Z15, Z19, Z19
+	VPSUBD      Z16, Z20, Z20
+	VPSUBD      Z17, Z21, Z21
+	VPSRLVD     128(R8), Z14, Z14
+	VPSRLVD     128(R8), Z15, Z15
+	VPSRLVD     128(R8), Z16, Z16
+	VPSRLVD     128(R8), Z17, Z17
+	VPADDD      Z14, Z18, Z14
+	VPADDD      Z15, Z19, Z15
+	VPADDD      Z16, Z20, Z16
+	VPADDD      Z17, Z21, Z17
+	VPSUBD      192(R8), Z14, Z14
+	VPSUBD      192(R8), Z15, Z15
+	VPSUBD      192(R8), Z16, Z16
+	VPSUBD      192(R8), Z17, Z17
+	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z18
+	VANDPS.BCST all32_80000000<>+0(SB), Z11, Z19
+	VANDPS.BCST all32_80000000<>+0(SB), Z12, Z20
+	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z21
+	VPSRLD      $0x18, Z18, Z18
+	VPSRLD      $0x18, Z19, Z19
+	VPSRLD      $0x18, Z20, Z20
+	VPSRLD      $0x18, Z21, Z21
+	VORPS       Z18, Z14, Z14
+	VORPS       Z19, Z15, Z15
+	VORPS       Z20, Z16, Z16
+	VORPS       Z21, Z17, Z17
+	VCMPPS      $0x03, Z5, Z5, K1
+	VCMPPS      $0x03, Z11, Z11, K2
+	VCMPPS      $0x03, Z12, Z12, K3
+	VCMPPS      $0x03, Z13, Z13, K4
+	VMOVUPS     256(R8), Z5
+	VBLENDMPS   Z5, Z14, K1, Z6
+	VBLENDMPS   Z5, Z15, K2, Z7
+	VBLENDMPS   Z5, Z16, K3, Z8
+	VBLENDMPS   Z5, Z17, K4, Z9
+	VPACKSSDW   Z7, Z6, Z5
+	VPACKSSDW   Z9, Z8, Z11
+	VPANDD      Z0, Z5, Z5
+	VPANDD      Z0, Z11, Z11
+	VPACKUSWB   Z11, Z5, Z5
+	VPERMD      Z5, Z1, Z5
+	CMPB        76(CX), $0x00
+	JNE         around37
+	VMOVDQU64   Z5, (BX)
+	JMP         stored38
+
+around37:
+	VMOVNTDQ Z5, (BX)
+
+stored38:
+	ADDQ $+256, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R10
+	JNE  block31
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R12
+	DECQ R11
+	JNE  strand33
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn30
+
+turns32:
+some29:
+some39:
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       $-1, R10
+	BZHIQ      AX, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near41
+	PREFETCHT1 (DX)(R10*1)
+
+near41:
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand42:
+	VBROADCASTSS (R11), Z4
+	VBROADCASTSS 1024(R11), Z5
+	VMOVUPS.Z    (DX), K1, Z5
+	CMPB         75(CX), $0x00
+	JNE          reciprocal43
+	VDIVPS       Z4, Z5, Z4
+	JMP          divided44
+
+reciprocal43:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z11
+	VDIVPS       Z4, Z11, Z11
+	VMULPS       Z11, Z5, Z4
+
+divided44:
+	VMINPS      Z4, Z3, Z4
+	VMAXPS      Z4, Z2, Z4
+	VANDPS.BCST all32_7f800000<>+0(SB), Z4, Z5
+	VMAXPS      (R8), Z5, Z5
+	VPADDD      64(R8), Z5, Z5
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z11
+	VADDPS      Z5, Z11, Z11
+	VPSUBD      Z5, Z11, Z11
+	VPSRLVD     128(R8), Z5, Z5
+	VPADDD      Z5, Z11, Z5
+	VPSUBD      192(R8), Z5, Z5
+	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z11
+	VPSRLD      $0x18, Z11, Z11
+	VORPS       Z11, Z5, Z5
+	VCMPPS      $0x03, Z4, Z4, K2
+	VMOVUPS     256(R8), Z4
+	VBLENDMPS   Z4, Z5, K2, Z10
+	VPMOVDB     Z10, K1, (BX)
+	ADDQ        128(CX), DX
+	ADDQ        192(CX), BX
+	ADDQ        136(CX), DX
+	ADDQ        200(CX), BX
+	ADDQ        $0x00000004, R11
+	DECQ        R10
+	JNE         strand42
+	SUBQ        144(CX), DX
+	SUBQ        208(CX), BX
+	SUBQ        128(CX), DX
+	SUBQ        192(CX), BX
+	ADDQ        $+64, DX
+	ADDQ        $+16, BX
+	SUBQ        $0x00000010, AX
+	JMP         some39
+
+done40:
+	TESTQ DI, DI
+	JL    whole45
+	LEAQ  (DX)(AX*4), DX
+	LEAQ  (BX)(AX*1), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned28
+
+whole45:
+	DECQ R9
+	JEQ  steps27
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step26
+
+steps27:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS (SI), Z3
 	VBROADCASTSS (SI), Z4
@@ -13702,47 +14223,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block2:
+block47:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks48
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near4
+	JEQ        near49
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
 	PREFETCHT1 192(DX)(R9*1)
 
-near4:
+near49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded50
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
 	VMOVUPS 128(SI), Z4
 	VMOVUPS 192(SI), Z5
 
-loaded5:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded51
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z6
 
-loaded6:
+loaded51:
 	VMOVUPS (DX), Z6
 	VMOVUPS 64(DX), Z14
 	VMOVUPS 128(DX), Z15
 	VMOVUPS 192(DX), Z16
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal52
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z3, Z14, Z14
 	VDIVPS  Z4, Z15, Z15
 	VDIVPS  Z5, Z16, Z16
-	JMP     divided8
+	JMP     divided53
 
-reciprocal7:
+reciprocal52:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z17
 	VDIVPS       Z2, Z17, Z17
 	VMULPS       Z17, Z6, Z6
@@ -13756,7 +14277,7 @@ reciprocal7:
 	VDIVPS       Z5, Z17, Z17
 	VMULPS       Z17, Z16, Z16
 
-divided8:
+divided53:
 	VMINPS      Z6, Z8, Z6
 	VMINPS      Z14, Z8, Z14
 	VMINPS      Z15, Z8, Z15
@@ -13829,50 +14350,50 @@ divided8:
 	VPACKUSWB   Z14, Z6, Z6
 	VPERMD      Z6, Z1, Z6
 	CMPB        76(CX), $0x00
-	JNE         around9
+	JNE         around54
 	VMOVDQU64   Z6, (BX)
-	JMP         stored10
+	JMP         stored55
 
-around9:
+around54:
 	VMOVNTDQ Z6, (BX)
 
-stored10:
+stored55:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block47
 
-blocks3:
-some11:
+blocks48:
+some56:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done57
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded58
 	VMOVUPS.Z (SI), K1, Z2
 
-loaded13:
+loaded58:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded59
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded14:
+loaded59:
 	VMOVUPS.Z (DX), K1, Z6
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal60
 	VDIVPS    Z2, Z6, Z6
-	JMP       divided16
+	JMP       divided61
 
-reciprocal15:
+reciprocal60:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z6, Z6
 
-divided16:
+divided61:
 	VMINPS      Z6, Z8, Z6
 	VMAXPS      Z6, Z7, Z6
 	VANDPS.BCST all32_7f800000<>+0(SB), Z6, Z14
@@ -13896,9 +14417,9 @@ divided16:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some11
+	JMP         some56
 
-done12:
+done57:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -13935,8 +14456,8 @@ DATA all32_80000000<>+28(SB)/4, $0x80000000
 GLOBL all32_80000000<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX512F64F8(n int, call *kernelCall)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·quantizeAVX512F64F8(SB), NOSPLIT, $0-16
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512F64F8(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -13944,6 +14465,537 @@ TEXT ·quantizeAVX512F64F8(SB), NOSPLIT, $0-16
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
 	MOVQ         280(CX), R8
+	MOVQ         88(CX), R9
+	TESTQ        R9, R9
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSD 56(CX), Z0
+	VBROADCASTSD 64(CX), Z1
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000001f, AX
+	JEQ          other2
+
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -32(AX), DI
+	MOVQ 80(CX), R10
+	MOVQ DX, R11
+
+run5:
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD 1024(SI), Z3
+	XORQ         R13, R13
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R13, DI
+	JGT  rest11
+
+next10:
+	TESTQ R10, R10
+	JNE   some12
+
+asked13:
+	VMOVUPD (DX)(R13*8), Z3
+	VMOVUPD 64(DX)(R13*8), Z10
+	VMOVUPD 128(DX)(R13*8), Z11
+	VMOVUPD 192(DX)(R13*8), Z12
+	CMPB    75(CX), $0x00
+	JNE     reciprocal14
+	VDIVPD  Z2, Z3, Z3
+	VDIVPD  Z2, Z10, Z10
+	VDIVPD  Z2, Z11, Z11
+	VDIVPD  Z2, Z12, Z12
+
+divided15:
+	VMINPD       Z3, Z1, Z3
+	VMINPD       Z10, Z1, Z10
+	VMINPD       Z11, Z1, Z11
+	VMINPD       Z12, Z1, Z12
+	VMAXPD       Z3, Z0, Z3
+	VMAXPD       Z10, Z0, Z10
+	VMAXPD       Z11, Z0, Z11
+	VMAXPD       Z12, Z0, Z12
+	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z3, Z13
+	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z10, Z14
+	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z11, Z15
+	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z12, Z16
+	VMAXPD       (R8), Z13, Z13
+	VMAXPD       (R8), Z14, Z14
+	VMAXPD       (R8), Z15, Z15
+	VMAXPD       (R8), Z16, Z16
+	VPADDQ       64(R8), Z13, Z13
+	VPADDQ       64(R8), Z14, Z14
+	VPADDQ       64(R8), Z15, Z15
+	VPADDQ       64(R8), Z16, Z16
+	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z3, Z17
+	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z10, Z18
+	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z11, Z19
+	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z12, Z20
+	VADDPD       Z13, Z17, Z17
+	VADDPD       Z14, Z18, Z18
+	VADDPD       Z15, Z19, Z19
+	VADDPD       Z16, Z20, Z20
+	VPSUBQ       Z13, Z17, Z17
+	VPSUBQ       Z14, Z18, Z18
+	VPSUBQ       Z15, Z19, Z19
+	VPSUBQ       Z16, Z20, Z20
+	VPSRLVQ      128(R8), Z13, Z13
+	VPSRLVQ      128(R8), Z14, Z14
+	VPSRLVQ      128(R8), Z15, Z15
+	VPSRLVQ      128(R8), Z16, Z16
+	VPADDQ       Z13, Z17, Z13
+	VPADDQ       Z14, Z18, Z14
+	VPADDQ       Z15, Z19, Z15
+	VPADDQ       Z16, Z20, Z16
+	VPSUBQ       192(R8), Z13, Z13
+	VPSUBQ       192(R8), Z14, Z14
+	VPSUBQ       192(R8), Z15, Z15
+	VPSUBQ       192(R8), Z16, Z16
+	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z3, Z17
+	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z10, Z18
+	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z11, Z19
+	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z12, Z20
+	VPSRLQ       $0x38, Z17, Z17
+	VPSRLQ       $0x38, Z18, Z18
+	VPSRLQ       $0x38, Z19, Z19
+	VPSRLQ       $0x38, Z20, Z20
+	VORPD        Z17, Z13, Z13
+	VORPD        Z18, Z14, Z14
+	VORPD        Z19, Z15, Z15
+	VORPD        Z20, Z16, Z16
+	VCMPPD       $0x03, Z3, Z3, K1
+	VCMPPD       $0x03, Z10, Z10, K2
+	VCMPPD       $0x03, Z11, Z11, K3
+	VCMPPD       $0x03, Z12, Z12, K4
+	VMOVUPD      256(R8), Z3
+	VBLENDMPD    Z3, Z13, K1, Z4
+	VBLENDMPD    Z3, Z14, K2, Z5
+	VBLENDMPD    Z3, Z15, K3, Z6
+	VBLENDMPD    Z3, Z16, K4, Z7
+	VPMOVQD      Z4, Y8
+	VPMOVQD      Z5, Y3
+	VINSERTI64X4 $0x01, Y3, Z8, Z3
+	VPMOVQD      Z6, Y8
+	VPMOVQD      Z7, Y10
+	VINSERTI64X4 $0x01, Y10, Z8, Z10
+	VPMOVDB      Z3, X3
+	VPMOVDB      Z10, X8
+	CMPB         76(CX), $0x00
+	JNE          around16
+	VMOVDQU64    X3, (BX)(R13*1)
+	VMOVDQU64    X8, 16(BX)(R13*1)
+
+stored17:
+	ADDQ $0x00000020, R13
+	CMPQ R13, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R12
+	SUBQ R13, R12
+	CMPB 275(CX), $0x00
+	JNE  tail18
+
+some7:
+some19:
+	TESTQ R12, R12
+	JLE   done20
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some21
+
+asked22:
+	VMOVUPD.Z (DX)(R13*8), K1, Z3
+	CMPB      75(CX), $0x00
+	JNE       reciprocal23
+	VDIVPD    Z2, Z3, Z3
+
+divided24:
+	VMINPD      Z3, Z1, Z3
+	VMAXPD      Z3, Z0, Z3
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z3, Z10
+	VMAXPD      (R8), Z10, Z10
+	VPADDQ      64(R8), Z10, Z10
+	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z3, Z11
+	VADDPD      Z10, Z11, Z11
+	VPSUBQ      Z10, Z11, Z11
+	VPSRLVQ     128(R8), Z10, Z10
+	VPADDQ      Z10, Z11, Z10
+	VPSUBQ      192(R8), Z10, Z10
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z3, Z11
+	VPSRLQ      $0x38, Z11, Z11
+	VORPD       Z11, Z10, Z10
+	VCMPPD      $0x03, Z3, Z3, K2
+	VMOVUPD     256(R8), Z3
+	VBLENDMPD   Z3, Z10, K2, Z9
+	VPMOVQD     Z9, Y3
+	VPMOVDB     Y3, K1, (BX)(R13*1)
+	ADDQ        $0x00000008, R13
+	SUBQ        $0x00000008, R12
+	JMP         some19
+
+done20:
+	CMPB 275(CX), $0x00
+	JNE  taken25
+
+done8:
+	ADDQ 152(CX), R11
+	MOVQ R11, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000008, SI
+	DECQ R9
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole6
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x00, R12
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R14, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*8)
+	PREFETCHT1 64(R12)(R13*8)
+	PREFETCHT1 128(R12)(R13*8)
+	PREFETCHT1 192(R12)(R13*8)
+	JMP        asked13
+
+reciprocal14:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z13
+	VDIVPD       Z2, Z13, Z13
+	VMULPD       Z13, Z3, Z3
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z13
+	VDIVPD       Z2, Z13, Z13
+	VMULPD       Z13, Z10, Z10
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z13
+	VDIVPD       Z2, Z13, Z13
+	VMULPD       Z13, Z11, Z11
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z13
+	VDIVPD       Z2, Z13, Z13
+	VMULPD       Z13, Z12, Z12
+	JMP          divided15
+
+around16:
+	VMOVNTDQ X3, (BX)(R13*1)
+	VMOVNTDQ X8, 16(BX)(R13*1)
+	JMP      stored17
+
+tail18:
+	TESTQ R12, R12
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R9, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x00, R14
+	LEAQ  (SP), BX
+	SUBQ  R14, BX
+	JMP   some7
+
+some21:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	JMP        asked22
+
+reciprocal23:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z2, Z10, Z10
+	VMULPD       Z10, Z3, Z3
+	JMP          divided24
+
+taken25:
+	ADDQ      R12, R13
+	MOVQ      248(CX), BX
+	CMPQ      R13, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x00, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z3
+	VMOVNTDQ  Z3, -64(R12)
+	JMP       whole6
+
+other2:
+step26:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
+	CMPB    78(CX), $0x00
+	JEQ     aligned28
+	MOVQ    BX, R10
+	NEGQ    R10
+	ANDQ    $0x3f, R10
+	SHRQ    $0x00, R10
+	CMPQ    R10, AX
+	CMOVQGT AX, R10
+	SUBQ    R10, AX
+	MOVQ    AX, DI
+	MOVQ    R10, AX
+	JMP     some29
+
+aligned28:
+turn30:
+	CMPQ AX, 104(CX)
+	JLT  turns32
+	MOVQ 96(CX), R11
+	MOVQ SI, R12
+
+strand33:
+	VBROADCASTSD (R12), Z2
+	VBROADCASTSD 1024(R12), Z3
+	MOVQ         104(CX), R10
+
+block31:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near34
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 128(DX)(R13*1)
+	PREFETCHT1 192(DX)(R13*1)
+
+near34:
+	VMOVUPD (DX), Z3
+	VMOVUPD 64(DX), Z10
+	VMOVUPD 128(DX), Z11
+	VMOVUPD 192(DX), Z12
+	CMPB    75(CX), $0x00
+	JNE     reciprocal35
+	VDIVPD  Z2, Z3, Z3
+	VDIVPD  Z2, Z10, Z10
+	VDIVPD  Z2, Z11, Z11
+	VDIVPD  Z2, Z12, Z12
+	JMP     divided36
+
+reciprocal35:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z13
+	VDIVPD       Z2, Z13, Z13
+	VMULPD       Z13, Z3, Z3
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z13
+	VDIVPD       Z2, Z13, Z13
+	VMULPD       Z13, Z10, Z10
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z13
+	VDIVPD       Z2, Z13, Z13
+	VMULPD       Z13, Z11, Z11
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z13
+	VDIVPD       Z2, Z13, Z13
+	VMULPD       Z13, Z12, Z12
+
+divided36:
+	VMINPD       Z3, Z1, Z3
+	VMINPD       Z10, Z1, Z10
+	VMINPD       Z11, Z1, Z11
+	VMINPD       Z12, Z1, Z12
+	VMAXPD       Z3, Z0, Z3
+	VMAXPD       Z10, Z0, Z10
+	VMAXPD       Z11, Z0, Z11
+	VMAXPD       Z12, Z0, Z12
+	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z3, Z13
+	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z10, Z14
+	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z11, Z15
+	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z12, Z16
+	VMAXPD       (R8), Z13, Z13
+	VMAXPD       (R8), Z14, Z14
+	VMAXPD       (R8), Z15, Z15
+	VMAXPD       (R8), Z16, Z16
+	VPADDQ       64(R8), Z13, Z13
+	VPADDQ       64(R8), Z14, Z14
+	VPADDQ       64(R8), Z15, Z15
+	VPADDQ       64(R8), Z16, Z16
+	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z3, Z17
+	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z10, Z18
+	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z11, Z19
+	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z12, Z20
+	VADDPD       Z13, Z17, Z17
+	VADDPD       Z14, Z18, Z18
+	VADDPD       Z15, Z19, Z19
+	VADDPD       Z16, Z20, Z20
+	VPSUBQ       Z13, Z17, Z17
+	VPSUBQ       Z14, Z18, Z18
+	VPSUBQ       Z15, Z19, Z19
+	VPSUBQ       Z16, Z20, Z20
+	VPSRLVQ      128(R8), Z13, Z13
+	VPSRLVQ      128(R8), Z14, Z14
+	VPSRLVQ      128(R8), Z15, Z15
+	VPSRLVQ      128(R8), Z16, Z16
+	VPADDQ       Z13, Z17, Z13
+	VPADDQ       Z14, Z18, Z14
+	VPADDQ       Z15, Z19, Z15
+	VPADDQ       Z16, Z20, Z16
+	VPSUBQ       192(R8), Z13, Z13
+	VPSUBQ       192(R8), Z14, Z14
+	VPSUBQ       192(R8), Z15, Z15
+	VPSUBQ       192(R8), Z16, Z16
+	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z3, Z17
+	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z10, Z18
+	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z11, Z19
+	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z12, Z20
+	VPSRLQ       $0x38, Z17, Z17
+	VPSRLQ       $0x38, Z18, Z18
+	VPSRLQ       $0x38, Z19, Z19
+	VPSRLQ       $0x38, Z20, Z20
+	VORPD        Z17, Z13, Z13
+	VORPD        Z18, Z14, Z14
+	VORPD        Z19, Z15, Z15
+	VORPD        Z20, Z16, Z16
+	VCMPPD       $0x03, Z3, Z3, K1
+	VCMPPD       $0x03, Z10, Z10, K2
+	VCMPPD       $0x03, Z11, Z11, K3
+	VCMPPD       $0x03, Z12, Z12, K4
+	VMOVUPD      256(R8), Z3
+	VBLENDMPD    Z3, Z13, K1, Z4
+	VBLENDMPD    Z3, Z14, K2, Z5
+	VBLENDMPD    Z3, Z15, K3, Z6
+	VBLENDMPD    Z3, Z16, K4, Z7
+	VPMOVQD      Z4, Y8
+	VPMOVQD      Z5, Y3
+	VINSERTI64X4 $0x01, Y3, Z8, Z3
+	VPMOVQD      Z6, Y8
+	VPMOVQD      Z7, Y10
+	VINSERTI64X4 $0x01, Y10, Z8, Z10
+	VPMOVDB      Z3, X3
+	VPMOVDB      Z10, X8
+	CMPB         76(CX), $0x00
+	JNE          around37
+	VMOVDQU64    X3, (BX)
+	VMOVDQU64    X8, 16(BX)
+	JMP          stored38
+
+around37:
+	VMOVNTDQ X3, (BX)
+	VMOVNTDQ X8, 16(BX)
+
+stored38:
+	ADDQ $+256, DX
+	ADDQ $+32, BX
+	SUBQ $0x00000020, R10
+	JNE  block31
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000008, R12
+	DECQ R11
+	JNE  strand33
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn30
+
+turns32:
+some29:
+some39:
+	TESTQ      AX, AX
+	JLE        done40
+	MOVQ       $-1, R10
+	BZHIQ      AX, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near41
+	PREFETCHT1 (DX)(R10*1)
+
+near41:
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand42:
+	VBROADCASTSD (R11), Z2
+	VBROADCASTSD 1024(R11), Z3
+	VMOVUPD.Z    (DX), K1, Z3
+	CMPB         75(CX), $0x00
+	JNE          reciprocal43
+	VDIVPD       Z2, Z3, Z2
+	JMP          divided44
+
+reciprocal43:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z2, Z10, Z10
+	VMULPD       Z10, Z3, Z2
+
+divided44:
+	VMINPD      Z2, Z1, Z2
+	VMAXPD      Z2, Z0, Z2
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z2, Z3
+	VMAXPD      (R8), Z3, Z3
+	VPADDQ      64(R8), Z3, Z3
+	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z2, Z10
+	VADDPD      Z3, Z10, Z10
+	VPSUBQ      Z3, Z10, Z10
+	VPSRLVQ     128(R8), Z3, Z3
+	VPADDQ      Z3, Z10, Z3
+	VPSUBQ      192(R8), Z3, Z3
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z2, Z10
+	VPSRLQ      $0x38, Z10, Z10
+	VORPD       Z10, Z3, Z3
+	VCMPPD      $0x03, Z2, Z2, K2
+	VMOVUPD     256(R8), Z2
+	VBLENDMPD   Z2, Z3, K2, Z9
+	VPMOVQD     Z9, Y2
+	VPMOVDB     Y2, K1, (BX)
+	ADDQ        128(CX), DX
+	ADDQ        192(CX), BX
+	ADDQ        136(CX), DX
+	ADDQ        200(CX), BX
+	ADDQ        $0x00000008, R11
+	DECQ        R10
+	JNE         strand42
+	SUBQ        144(CX), DX
+	SUBQ        208(CX), BX
+	SUBQ        128(CX), DX
+	SUBQ        192(CX), BX
+	ADDQ        $+64, DX
+	ADDQ        $+8, BX
+	SUBQ        $0x00000008, AX
+	JMP         some39
+
+done40:
+	TESTQ DI, DI
+	JL    whole45
+	LEAQ  (DX)(AX*8), DX
+	LEAQ  (BX)(AX*1), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned28
+
+whole45:
+	DECQ R9
+	JEQ  steps27
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step26
+
+steps27:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSD (SI), Z0
 	VBROADCASTSD (SI), Z1
 	VBROADCASTSD (SI), Z2
@@ -13959,47 +15011,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block2:
+block47:
 	CMPQ       AX, $0x00000020
-	JLT        blocks3
+	JLT        blocks48
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near4
+	JEQ        near49
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
 	PREFETCHT1 192(DX)(R9*1)
 
-near4:
+near49:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded50
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded5:
+loaded50:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded51
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z4
 	VMOVUPD 128(DI), Z4
 	VMOVUPD 192(DI), Z4
 
-loaded6:
+loaded51:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z13
 	VMOVUPD 128(DX), Z14
 	VMOVUPD 192(DX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal7
+	JNE     reciprocal52
 	VDIVPD  Z0, Z4, Z4
 	VDIVPD  Z1, Z13, Z13
 	VDIVPD  Z2, Z14, Z14
 	VDIVPD  Z3, Z15, Z15
-	JMP     divided8
+	JMP     divided53
 
-reciprocal7:
+reciprocal52:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z16
 	VDIVPD       Z0, Z16, Z16
 	VMULPD       Z16, Z4, Z4
@@ -14013,7 +15065,7 @@ reciprocal7:
 	VDIVPD       Z3, Z16, Z16
 	VMULPD       Z16, Z15, Z15
 
-divided8:
+divided53:
 	VMINPD       Z4, Z6, Z4
 	VMINPD       Z13, Z6, Z13
 	VMINPD       Z14, Z6, Z14
@@ -14088,52 +15140,52 @@ divided8:
 	VPMOVDB      Z4, X4
 	VPMOVDB      Z13, X11
 	CMPB         76(CX), $0x00
-	JNE          around9
+	JNE          around54
 	VMOVDQU64    X4, (BX)
 	VMOVDQU64    X11, 16(BX)
-	JMP          stored10
+	JMP          stored55
 
-around9:
+around54:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored10:
+stored55:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block2
+	JMP  block47
 
-blocks3:
-some11:
+blocks48:
+some56:
 	TESTQ     AX, AX
-	JLE       done12
+	JLE       done57
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded13
+	JEQ       loaded58
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded13:
+loaded58:
 	CMPB      73(CX), $0x00
-	JEQ       loaded14
+	JEQ       loaded59
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded14:
+loaded59:
 	VMOVUPD.Z (DX), K1, Z4
 	CMPB      75(CX), $0x00
-	JNE       reciprocal15
+	JNE       reciprocal60
 	VDIVPD    Z0, Z4, Z4
-	JMP       divided16
+	JMP       divided61
 
-reciprocal15:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z13
 	VDIVPD       Z0, Z13, Z13
 	VMULPD       Z13, Z4, Z4
 
-divided16:
+divided61:
 	VMINPD      Z4, Z6, Z4
 	VMAXPD      Z4, Z5, Z4
 	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z4, Z13
@@ -14158,9 +15210,9 @@ divided16:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some11
+	JMP         some56
 
-done12:
+done57:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14195,8 +15247,8 @@ DATA all64_8000000000000000<>+24(SB)/8, $0x8000000000000000
 GLOBL all64_8000000000000000<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX512H16F8(n int, call *kernelCall)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·quantizeAVX512H16F8(SB), NOSPLIT, $0-16
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·quantizeAVX512H16F8(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
 	MOVQ         (CX), DX
@@ -14206,6 +15258,585 @@ TEXT ·quantizeAVX512H16F8(SB), NOSPLIT, $0-16
 	MOVQ         280(CX), R8
 	VPBROADCASTQ all32_ff00ff<>+0(SB), Z0
 	VPMOVZXBD    transposed64<>+0(SB), Z1
+	MOVQ         88(CX), R9
+	TESTQ        R9, R9
+	JEQ          one1
+	MOVQ         112(CX), SI
+	VBROADCASTSS 56(CX), Z2
+	VBROADCASTSS 64(CX), Z3
+	CMPB         275(CX), $0x00
+	JNE          shared3
+	CMPB         78(CX), $0x00
+	JNE          other2
+	CMPB         76(CX), $0x00
+	JEQ          shared3
+	TESTQ        $0x0000003f, AX
+	JEQ          other2
+
+shared3:
+	CMPQ 96(CX), $0x01
+	JNE  other2
+	LEAQ -64(AX), DI
+	MOVQ 80(CX), R10
+	MOVQ DX, R11
+
+run5:
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS 1024(SI), Z5
+	XORQ         R13, R13
+	CMPB         275(CX), $0x00
+	JNE          head9
+
+whole6:
+	CMPQ R13, DI
+	JGT  rest11
+
+next10:
+	TESTQ R10, R10
+	JNE   some12
+
+asked13:
+	CMPB      273(CX), $0x00
+	JNE       kind15
+	VCVTPH2PS (DX)(R13*2), Z5
+	VCVTPH2PS 32(DX)(R13*2), Z11
+	VCVTPH2PS 64(DX)(R13*2), Z12
+	VCVTPH2PS 96(DX)(R13*2), Z13
+	JMP       done14
+
+kind15:
+	VPMOVZXWD (DX)(R13*2), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 32(DX)(R13*2), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 64(DX)(R13*2), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 96(DX)(R13*2), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z11, Z11
+	VMOVAPS   Z12, Z12
+	VMOVAPS   Z13, Z13
+	JMP       done14
+
+done14:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal17
+	VDIVPS Z4, Z5, Z5
+	VDIVPS Z4, Z11, Z11
+	VDIVPS Z4, Z12, Z12
+	VDIVPS Z4, Z13, Z13
+
+divided18:
+	VMINPS      Z5, Z3, Z5
+	VMINPS      Z11, Z3, Z11
+	VMINPS      Z12, Z3, Z12
+	VMINPS      Z13, Z3, Z13
+	VMAXPS      Z5, Z2, Z5
+	VMAXPS      Z11, Z2, Z11
+	VMAXPS      Z12, Z2, Z12
+	VMAXPS      Z13, Z2, Z13
+	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z14
+	VANDPS.BCST all32_7f800000<>+0(SB), Z11, Z15
+	VANDPS.BCST all32_7f800000<>+0(SB), Z12, Z16
+	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z17
+	VMAXPS      (R8), Z14, Z14
+	VMAXPS      (R8), Z15, Z15
+	VMAXPS      (R8), Z16, Z16
+	VMAXPS      (R8), Z17, Z17
+	VPADDD      64(R8), Z14, Z14
+	VPADDD      64(R8), Z15, Z15
+	VPADDD      64(R8), Z16, Z16
+	VPADDD      64(R8), Z17, Z17
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z5, Z18
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z11, Z19
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z12, Z20
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z13, Z21
+	VADDPS      Z14, Z18, Z18
+	VADDPS      Z15, Z19, Z19
+	VADDPS      Z16, Z20, Z20
+	VADDPS      Z17, Z21, Z21
+	VPSUBD      Z14, Z18, Z18
+	VPSUBD      Z15, Z19, Z19
+	VPSUBD      Z16, Z20, Z20
+	VPSUBD      Z17, Z21, Z21
+	VPSRLVD     128(R8), Z14, Z14
+	VPSRLVD     128(R8), Z15, Z15
+	VPSRLVD     128(R8), Z16, Z16
+	VPSRLVD     128(R8), Z17, Z17
+	VPADDD      Z14, Z18, Z14
+	VPADDD      Z15, Z19, Z15
+	VPADDD      Z16, Z20, Z16
+	VPADDD      Z17, Z21, Z17
+	VPSUBD      192(R8), Z14, Z14
+	VPSUBD      192(R8), Z15, Z15
+	VPSUBD      192(R8), Z16, Z16
+	VPSUBD      192(R8), Z17, Z17
+	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z18
+	VANDPS.BCST all32_80000000<>+0(SB), Z11, Z19
+	VANDPS.BCST all32_80000000<>+0(SB), Z12, Z20
+	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z21
+	VPSRLD      $0x18, Z18, Z18
+	VPSRLD      $0x18, Z19, Z19
+	VPSRLD      $0x18, Z20, Z20
+	VPSRLD      $0x18, Z21, Z21
+	VORPS       Z18, Z14, Z14
+	VORPS       Z19, Z15, Z15
+	VORPS       Z20, Z16, Z16
+	VORPS       Z21, Z17, Z17
+	VCMPPS      $0x03, Z5, Z5, K1
+	VCMPPS      $0x03, Z11, Z11, K2
+	VCMPPS      $0x03, Z12, Z12, K3
+	VCMPPS      $0x03, Z13, Z13, K4
+	VMOVUPS     256(R8), Z5
+	VBLENDMPS   Z5, Z14, K1, Z6
+	VBLENDMPS   Z5, Z15, K2, Z7
+	VBLENDMPS   Z5, Z16, K3, Z8
+	VBLENDMPS   Z5, Z17, K4, Z9
+	VPACKSSDW   Z7, Z6, Z5
+	VPACKSSDW   Z9, Z8, Z11
+	VPANDD      Z0, Z5, Z5
+	VPANDD      Z0, Z11, Z11
+	VPACKUSWB   Z11, Z5, Z5
+	VPERMD      Z5, Z1, Z5
+	CMPB        76(CX), $0x00
+	JNE         around19
+	VMOVDQU64   Z5, (BX)(R13*1)
+
+stored20:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next10
+
+rest11:
+	MOVQ AX, R12
+	SUBQ R13, R12
+	CMPB 275(CX), $0x00
+	JNE  tail21
+
+some7:
+some22:
+	TESTQ R12, R12
+	JLE   done23
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some24
+
+asked25:
+	CMPB        273(CX), $0x00
+	JNE         kind27
+	VCVTPH2PS.Z (DX)(R13*2), K1, Z5
+	JMP         done26
+
+kind27:
+	VPMOVZXWD.Z (DX)(R13*2), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMOVAPS     Z5, Z5
+	JMP         done26
+
+done26:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal29
+	VDIVPS Z4, Z5, Z5
+
+divided30:
+	VMINPS      Z5, Z3, Z5
+	VMAXPS      Z5, Z2, Z5
+	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z11
+	VMAXPS      (R8), Z11, Z11
+	VPADDD      64(R8), Z11, Z11
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z5, Z12
+	VADDPS      Z11, Z12, Z12
+	VPSUBD      Z11, Z12, Z12
+	VPSRLVD     128(R8), Z11, Z11
+	VPADDD      Z11, Z12, Z11
+	VPSUBD      192(R8), Z11, Z11
+	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z12
+	VPSRLD      $0x18, Z12, Z12
+	VORPS       Z12, Z11, Z11
+	VCMPPS      $0x03, Z5, Z5, K2
+	VMOVUPS     256(R8), Z5
+	VBLENDMPS   Z5, Z11, K2, Z10
+	VPMOVDB     Z10, K1, (BX)(R13*1)
+	ADDQ        $0x00000010, R13
+	SUBQ        $0x00000010, R12
+	JMP         some22
+
+done23:
+	CMPB 275(CX), $0x00
+	JNE  taken31
+
+done8:
+	ADDQ 152(CX), R11
+	MOVQ R11, DX
+	ADDQ 216(CX), BX
+	ADDQ $0x00000004, SI
+	DECQ R9
+	JNE  run5
+	VZEROUPPER
+	RET
+
+head9:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole6
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x00, R12
+	MOVQ BX, 248(CX)
+	CMPB 276(CX), $0x00
+	JEQ  some7
+	LEAQ (SP), BX
+	ADDQ R14, BX
+	JMP  some7
+
+some12:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*2)
+	PREFETCHT1 64(R12)(R13*2)
+	JMP        asked13
+
+reciprocal17:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z4, Z14, Z14
+	VMULPS       Z14, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z4, Z14, Z14
+	VMULPS       Z14, Z11, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z4, Z14, Z14
+	VMULPS       Z14, Z12, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z4, Z14, Z14
+	VMULPS       Z14, Z13, Z13
+	JMP          divided18
+
+around19:
+	VMOVNTDQ Z5, (BX)(R13*1)
+	JMP      stored20
+
+tail21:
+	TESTQ R12, R12
+	JEQ   done8
+	MOVQ  BX, 248(CX)
+	CMPQ  R9, $0x01
+	JEQ   some7
+	MOVB  $0x01, 276(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x00, R14
+	LEAQ  (SP), BX
+	SUBQ  R14, BX
+	JMP   some7
+
+some24:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	JMP        asked25
+
+reciprocal29:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z11
+	VDIVPS       Z4, Z11, Z11
+	VMULPS       Z11, Z5, Z5
+	JMP          divided30
+
+taken31:
+	ADDQ      R12, R13
+	MOVQ      248(CX), BX
+	CMPQ      R13, AX
+	JEQ       done8
+	CMPB      276(CX), $0x00
+	JEQ       whole6
+	MOVB      $0x00, 276(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x00, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z5
+	VMOVNTDQ  Z5, -64(R12)
+	JMP       whole6
+
+other2:
+step32:
+	MOVQ    DX, 232(CX)
+	MOVQ    BX, 248(CX)
+	MOVQ    $-1, DI
+	CMPB    78(CX), $0x00
+	JEQ     aligned34
+	MOVQ    BX, R10
+	NEGQ    R10
+	ANDQ    $0x3f, R10
+	SHRQ    $0x00, R10
+	CMPQ    R10, AX
+	CMOVQGT AX, R10
+	SUBQ    R10, AX
+	MOVQ    AX, DI
+	MOVQ    R10, AX
+	JMP     some35
+
+aligned34:
+turn36:
+	CMPQ AX, 104(CX)
+	JLT  turns38
+	MOVQ 96(CX), R11
+	MOVQ SI, R12
+
+strand39:
+	VBROADCASTSS (R12), Z4
+	VBROADCASTSS 1024(R12), Z5
+	MOVQ         104(CX), R10
+
+block37:
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near40
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+
+near40:
+	CMPB      273(CX), $0x00
+	JNE       kind42
+	VCVTPH2PS (DX), Z5
+	VCVTPH2PS 32(DX), Z11
+	VCVTPH2PS 64(DX), Z12
+	VCVTPH2PS 96(DX), Z13
+	JMP       done41
+
+kind42:
+	VPMOVZXWD (DX), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 32(DX), Z11
+	VPSLLD    $0x10, Z11, Z11
+	VPMOVZXWD 64(DX), Z12
+	VPSLLD    $0x10, Z12, Z12
+	VPMOVZXWD 96(DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z11, Z11
+	VMOVAPS   Z12, Z12
+	VMOVAPS   Z13, Z13
+	JMP       done41
+
+done41:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal44
+	VDIVPS Z4, Z5, Z5
+	VDIVPS Z4, Z11, Z11
+	VDIVPS Z4, Z12, Z12
+	VDIVPS Z4, Z13, Z13
+	JMP    divided45
+
+reciprocal44:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z4, Z14, Z14
+	VMULPS       Z14, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z4, Z14, Z14
+	VMULPS       Z14, Z11, Z11
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z4, Z14, Z14
+	VMULPS       Z14, Z12, Z12
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z4, Z14, Z14
+	VMULPS       Z14, Z13, Z13
+
+divided45:
+	VMINPS      Z5, Z3, Z5
+	VMINPS      Z11, Z3, Z11
+	VMINPS      Z12, Z3, Z12
+	VMINPS      Z13, Z3, Z13
+	VMAXPS      Z5, Z2, Z5
+	VMAXPS      Z11, Z2, Z11
+	VMAXPS      Z12, Z2, Z12
+	VMAXPS      Z13, Z2, Z13
+	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z14
+	VANDPS.BCST all32_7f800000<>+0(SB), Z11, Z15
+	VANDPS.BCST all32_7f800000<>+0(SB), Z12, Z16
+	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z17
+	VMAXPS      (R8), Z14, Z14
+	VMAXPS      (R8), Z15, Z15
+	VMAXPS      (R8), Z16, Z16
+	VMAXPS      (R8), Z17, Z17
+	VPADDD      64(R8), Z14, Z14
+	VPADDD      64(R8), Z15, Z15
+	VPADDD      64(R8), Z16, Z16
+	VPADDD      64(R8), Z17, Z17
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z5, Z18
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z11, Z19
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z12, Z20
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z13, Z21
+	VADDPS      Z14, Z18, Z18
+	VADDPS      Z15, Z19, Z19
+	VADDPS      Z16, Z20, Z20
+	VADDPS      Z17, Z21, Z21
+	VPSUBD      Z14, Z18, Z18
+	VPSUBD      Z15, Z19, Z19
+	VPSUBD      Z16, Z20, Z20
+	VPSUBD      Z17, Z21, Z21
+	VPSRLVD     128(R8), Z14, Z14
+	VPSRLVD     128(R8), Z15, Z15
+	VPSRLVD     128(R8), Z16, Z16
+	VPSRLVD     128(R8), Z17, Z17
+	VPADDD      Z14, Z18, Z14
+	VPADDD      Z15, Z19, Z15
+	VPADDD      Z16, Z20, Z16
+	VPADDD      Z17, Z21, Z17
+	VPSUBD      192(R8), Z14, Z14
+	VPSUBD      192(R8), Z15, Z15
+	VPSUBD      192(R8), Z16, Z16
+	VPSUBD      192(R8), Z17, Z17
+	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z18
+	VANDPS.BCST all32_80000000<>+0(SB), Z11, Z19
+	VANDPS.BCST all32_80000000<>+0(SB), Z12, Z20
+	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z21
+	VPSRLD      $0x18, Z18, Z18
+	VPSRLD      $0x18, Z19, Z19
+	VPSRLD      $0x18, Z20, Z20
+	VPSRLD      $0x18, Z21, Z21
+	VORPS       Z18, Z14, Z14
+	VORPS       Z19, Z15, Z15
+	VORPS       Z20, Z16, Z16
+	VORPS       Z21, Z17, Z17
+	VCMPPS      $0x03, Z5, Z5, K1
+	VCMPPS      $0x03, Z11, Z11, K2
+	VCMPPS      $0x03, Z12, Z12, K3
+	VCMPPS      $0x03, Z13, Z13, K4
+	VMOVUPS     256(R8), Z5
+	VBLENDMPS   Z5, Z14, K1, Z6
+	VBLENDMPS   Z5, Z15, K2, Z7
+	VBLENDMPS   Z5, Z16, K3, Z8
+	VBLENDMPS   Z5, Z17, K4, Z9
+	VPACKSSDW   Z7, Z6, Z5
+	VPACKSSDW   Z9, Z8, Z11
+	VPANDD      Z0, Z5, Z5
+	VPANDD      Z0, Z11, Z11
+	VPACKUSWB   Z11, Z5, Z5
+	VPERMD      Z5, Z1, Z5
+	CMPB        76(CX), $0x00
+	JNE         around46
+	VMOVDQU64   Z5, (BX)
+	JMP         stored47
+
+around46:
+	VMOVNTDQ Z5, (BX)
+
+stored47:
+	ADDQ $+128, DX
+	ADDQ $+64, BX
+	SUBQ $0x00000040, R10
+	JNE  block37
+	ADDQ 136(CX), DX
+	ADDQ 200(CX), BX
+	ADDQ $0x00000004, R12
+	DECQ R11
+	JNE  strand39
+	SUBQ 144(CX), DX
+	SUBQ 208(CX), BX
+	SUBQ 104(CX), AX
+	JMP  turn36
+
+turns38:
+some35:
+some48:
+	TESTQ      AX, AX
+	JLE        done49
+	MOVQ       $-1, R10
+	BZHIQ      AX, R10, R10
+	KMOVW      R10, K1
+	MOVQ       80(CX), R10
+	TESTQ      R10, R10
+	JEQ        near50
+	PREFETCHT1 (DX)(R10*1)
+
+near50:
+	MOVQ 96(CX), R10
+	MOVQ SI, R11
+
+strand51:
+	VBROADCASTSS (R11), Z4
+	VBROADCASTSS 1024(R11), Z5
+	CMPB         273(CX), $0x00
+	JNE          kind53
+	VCVTPH2PS.Z  (DX), K1, Z5
+	JMP          done52
+
+kind53:
+	VPMOVZXWD.Z (DX), K1, Z5
+	VPSLLD      $0x10, Z5, Z5
+	VMOVAPS     Z5, Z5
+	JMP         done52
+
+done52:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal55
+	VDIVPS Z4, Z5, Z4
+	JMP    divided56
+
+reciprocal55:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z11
+	VDIVPS       Z4, Z11, Z11
+	VMULPS       Z11, Z5, Z4
+
+divided56:
+	VMINPS      Z4, Z3, Z4
+	VMAXPS      Z4, Z2, Z4
+	VANDPS.BCST all32_7f800000<>+0(SB), Z4, Z5
+	VMAXPS      (R8), Z5, Z5
+	VPADDD      64(R8), Z5, Z5
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z4, Z11
+	VADDPS      Z5, Z11, Z11
+	VPSUBD      Z5, Z11, Z11
+	VPSRLVD     128(R8), Z5, Z5
+	VPADDD      Z5, Z11, Z5
+	VPSUBD      192(R8), Z5, Z5
+	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z11
+	VPSRLD      $0x18, Z11, Z11
+	VORPS       Z11, Z5, Z5
+	VCMPPS      $0x03, Z4, Z4, K2
+	VMOVUPS     256(R8), Z4
+	VBLENDMPS   Z4, Z5, K2, Z10
+	VPMOVDB     Z10, K1, (BX)
+	ADDQ        128(CX), DX
+	ADDQ        192(CX), BX
+	ADDQ        136(CX), DX
+	ADDQ        200(CX), BX
+	ADDQ        $0x00000004, R11
+	DECQ        R10
+	JNE         strand51
+	SUBQ        144(CX), DX
+	SUBQ        208(CX), BX
+	SUBQ        128(CX), DX
+	SUBQ        192(CX), BX
+	ADDQ        $+32, DX
+	ADDQ        $+16, BX
+	SUBQ        $0x00000010, AX
+	JMP         some48
+
+done49:
+	TESTQ DI, DI
+	JL    whole57
+	LEAQ  (DX)(AX*2), DX
+	LEAQ  (BX)(AX*1), BX
+	MOVQ  DI, AX
+	MOVQ  $-1, DI
+	JMP   aligned34
+
+whole57:
+	DECQ R9
+	JEQ  steps33
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 248(CX), BX
+	ADDQ 216(CX), BX
+	ADDQ 120(CX), SI
+	MOVQ n+0(FP), AX
+	JMP  step32
+
+steps33:
+	VZEROUPPER
+	RET
+
+one1:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS (SI), Z3
 	VBROADCASTSS (SI), Z4
@@ -14221,41 +15852,41 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block2:
+block59:
 	CMPQ       AX, $0x00000040
-	JLT        blocks3
+	JLT        blocks60
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near4
+	JEQ        near61
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 
-near4:
+near61:
 	CMPB    72(CX), $0x00
-	JEQ     loaded5
+	JEQ     loaded62
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
 	VMOVUPS 128(SI), Z4
 	VMOVUPS 192(SI), Z5
 
-loaded5:
+loaded62:
 	CMPB    73(CX), $0x00
-	JEQ     loaded6
+	JEQ     loaded63
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z6
 
-loaded6:
+loaded63:
 	CMPB      273(CX), $0x00
-	JNE       kind8
+	JNE       kind65
 	VCVTPH2PS (DX), Z6
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done7
+	JMP       done64
 
-kind8:
+kind65:
 	VPMOVZXWD (DX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VPMOVZXWD 32(DX), Z14
@@ -14268,18 +15899,18 @@ kind8:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done7
+	JMP       done64
 
-done7:
+done64:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal10
+	JNE    reciprocal67
 	VDIVPS Z2, Z6, Z6
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z4, Z15, Z15
 	VDIVPS Z5, Z16, Z16
-	JMP    divided11
+	JMP    divided68
 
-reciprocal10:
+reciprocal67:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z17
 	VDIVPS       Z2, Z17, Z17
 	VMULPS       Z17, Z6, Z6
@@ -14293,7 +15924,7 @@ reciprocal10:
 	VDIVPS       Z5, Z17, Z17
 	VMULPS       Z17, Z16, Z16
 
-divided11:
+divided68:
 	VMINPS      Z6, Z8, Z6
 	VMINPS      Z14, Z8, Z14
 	VMINPS      Z15, Z8, Z15
@@ -14366,61 +15997,61 @@ divided11:
 	VPACKUSWB   Z14, Z6, Z6
 	VPERMD      Z6, Z1, Z6
 	CMPB        76(CX), $0x00
-	JNE         around12
+	JNE         around69
 	VMOVDQU64   Z6, (BX)
-	JMP         stored13
+	JMP         stored70
 
-around12:
+around69:
 	VMOVNTDQ Z6, (BX)
 
-stored13:
+stored70:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block2
+	JMP  block59
 
-blocks3:
-some14:
+blocks60:
+some71:
 	TESTQ     AX, AX
-	JLE       done15
+	JLE       done72
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded16
+	JEQ       loaded73
 	VMOVUPS.Z (SI), K1, Z2
 
-loaded16:
+loaded73:
 	CMPB      73(CX), $0x00
-	JEQ       loaded17
+	JEQ       loaded74
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded17:
+loaded74:
 	CMPB        273(CX), $0x00
-	JNE         kind19
+	JNE         kind76
 	VCVTPH2PS.Z (DX), K1, Z6
-	JMP         done18
+	JMP         done75
 
-kind19:
+kind76:
 	VPMOVZXWD.Z (DX), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done18
+	JMP         done75
 
-done18:
+done75:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal21
+	JNE    reciprocal78
 	VDIVPS Z2, Z6, Z6
-	JMP    divided22
+	JMP    divided79
 
-reciprocal21:
+reciprocal78:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z6, Z6
 
-divided22:
+divided79:
 	VMINPS      Z6, Z8, Z6
 	VMAXPS      Z6, Z7, Z6
 	VANDPS.BCST all32_7f800000<>+0(SB), Z6, Z14
@@ -14444,9 +16075,9 @@ divided22:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some14
+	JMP         some71
 
-done15:
+done72:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

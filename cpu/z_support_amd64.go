@@ -32,17 +32,35 @@ func sumGroupsAVX2(terms *float32, n int, count int, to *float32)
 //go:noescape
 func groupExtremesAVX2F32(x *byte, n int, count int, lo *float32, hi *float32)
 
+// fewExtremesAVX2F32 is groupExtremesAVX2F32 for groups of fewer elements: keep has all bits of the n lanes
+// that these are, and no others of 8, which are read, too.
+//
+//go:noescape
+func fewExtremesAVX2F32(x *byte, n int, count int, keep *int32, lo *float32, hi *float32)
+
 // groupExtremesAVX2F16 stores, of count groups of n elements, the bits that are largest as
 // unsigned and as signed numbers, or 0: n is 8 or more.
 //
 //go:noescape
 func groupExtremesAVX2F16(x *byte, n int, count int, lo *float32, hi *float32)
 
+// fewExtremesAVX2F16 is groupExtremesAVX2F16 for groups of fewer elements: keep has all bits of the n lanes
+// that these are, and no others of 8, which are read, too.
+//
+//go:noescape
+func fewExtremesAVX2F16(x *byte, n int, count int, keep *int32, lo *float32, hi *float32)
+
 // groupExtremesAVX2BF16 stores, of count groups of n elements, the bits that are largest as
 // unsigned and as signed numbers, or 0: n is 8 or more.
 //
 //go:noescape
 func groupExtremesAVX2BF16(x *byte, n int, count int, lo *float32, hi *float32)
+
+// fewExtremesAVX2BF16 is groupExtremesAVX2BF16 for groups of fewer elements: keep has all bits of the n lanes
+// that these are, and no others of 8, which are read, too.
+//
+//go:noescape
+func fewExtremesAVX2BF16(x *byte, n int, count int, keep *int32, lo *float32, hi *float32)
 
 // groupExtremesAVX2F64 stores, of count groups of n elements, the smallest and the largest and 0, or NaNs: n is 4 or more.
 //
@@ -77,6 +95,11 @@ func columnExtremesAVX2F64(x *byte, step int, rows int, n int, ahead int, lo *fl
 //
 //go:noescape
 func storeZerosAVX2(to *byte, n int)
+
+// storeLinesAVX2 copies n bytes around the caches: n, to and from are multiples of 64.
+//
+//go:noescape
+func storeLinesAVX2(to *byte, from *byte, n int)
 
 func storeFence()
 

@@ -324,6 +324,49 @@ group_done:
 	VZEROUPPER
 	RET
 
+// func fewExtremesAVX2F32(x *byte, n int, count int, keep *int32, lo *float32, hi *float32)
+// Requires: AVX, AVX2
+TEXT ·fewExtremesAVX2F32(SB), NOSPLIT, $0-48
+	MOVQ    x+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    count+16(FP), DX
+	MOVQ    lo+32(FP), BX
+	MOVQ    hi+40(FP), SI
+	MOVQ    keep+24(FP), DI
+	VMOVDQU (DI), Y0
+	VPXOR   Y3, Y3, Y3
+	IMUL3Q  $0x04, CX, CX
+
+group:
+	TESTQ        DX, DX
+	JLE          done
+	VMOVUPS      (AX), Y1
+	VPAND        Y0, Y1, Y1
+	VPMAXSD      Y3, Y1, Y2
+	ADDQ         CX, AX
+	VEXTRACTF128 $0x01, Y1, X4
+	VPMAXUD      X4, X1, X1
+	VMOVHLPS     X1, X1, X4
+	VPMAXUD      X4, X1, X1
+	VMOVSHDUP    X1, X4
+	VPMAXUD      X4, X1, X1
+	VMOVSS       X1, (BX)
+	VEXTRACTF128 $0x01, Y2, X1
+	VPMAXSD      X1, X2, X2
+	VMOVHLPS     X2, X2, X1
+	VPMAXSD      X1, X2, X2
+	VMOVSHDUP    X2, X1
+	VPMAXSD      X1, X2, X2
+	VMOVSS       X2, (SI)
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, SI
+	DECQ         DX
+	JMP          group
+
+done:
+	VZEROUPPER
+	RET
+
 // func groupExtremesAVX2F16(x *byte, n int, count int, lo *float32, hi *float32)
 // Requires: AVX, AVX2, F16C
 TEXT ·groupExtremesAVX2F16(SB), NOSPLIT, $0-40
@@ -373,6 +416,49 @@ group_done:
 	ADDQ         $0x04, SI
 	DECQ         DX
 	JNE          group
+	VZEROUPPER
+	RET
+
+// func fewExtremesAVX2F16(x *byte, n int, count int, keep *int32, lo *float32, hi *float32)
+// Requires: AVX, AVX2, F16C
+TEXT ·fewExtremesAVX2F16(SB), NOSPLIT, $0-48
+	MOVQ    x+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    count+16(FP), DX
+	MOVQ    lo+32(FP), BX
+	MOVQ    hi+40(FP), SI
+	MOVQ    keep+24(FP), DI
+	VMOVDQU (DI), Y0
+	VPXOR   Y3, Y3, Y3
+	IMUL3Q  $0x02, CX, CX
+
+group:
+	TESTQ        DX, DX
+	JLE          done
+	VCVTPH2PS    (AX), Y1
+	VPAND        Y0, Y1, Y1
+	VPMAXSD      Y3, Y1, Y2
+	ADDQ         CX, AX
+	VEXTRACTF128 $0x01, Y1, X4
+	VPMAXUD      X4, X1, X1
+	VMOVHLPS     X1, X1, X4
+	VPMAXUD      X4, X1, X1
+	VMOVSHDUP    X1, X4
+	VPMAXUD      X4, X1, X1
+	VMOVSS       X1, (BX)
+	VEXTRACTF128 $0x01, Y2, X1
+	VPMAXSD      X1, X2, X2
+	VMOVHLPS     X2, X2, X1
+	VPMAXSD      X1, X2, X2
+	VMOVSHDUP    X2, X1
+	VPMAXSD      X1, X2, X2
+	VMOVSS       X2, (SI)
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, SI
+	DECQ         DX
+	JMP          group
+
+done:
 	VZEROUPPER
 	RET
 
@@ -427,6 +513,50 @@ group_done:
 	ADDQ         $0x04, SI
 	DECQ         DX
 	JNE          group
+	VZEROUPPER
+	RET
+
+// func fewExtremesAVX2BF16(x *byte, n int, count int, keep *int32, lo *float32, hi *float32)
+// Requires: AVX, AVX2
+TEXT ·fewExtremesAVX2BF16(SB), NOSPLIT, $0-48
+	MOVQ    x+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    count+16(FP), DX
+	MOVQ    lo+32(FP), BX
+	MOVQ    hi+40(FP), SI
+	MOVQ    keep+24(FP), DI
+	VMOVDQU (DI), Y0
+	VPXOR   Y3, Y3, Y3
+	IMUL3Q  $0x02, CX, CX
+
+group:
+	TESTQ        DX, DX
+	JLE          done
+	VPMOVZXWD    (AX), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VPAND        Y0, Y1, Y1
+	VPMAXSD      Y3, Y1, Y2
+	ADDQ         CX, AX
+	VEXTRACTF128 $0x01, Y1, X4
+	VPMAXUD      X4, X1, X1
+	VMOVHLPS     X1, X1, X4
+	VPMAXUD      X4, X1, X1
+	VMOVSHDUP    X1, X4
+	VPMAXUD      X4, X1, X1
+	VMOVSS       X1, (BX)
+	VEXTRACTF128 $0x01, Y2, X1
+	VPMAXSD      X1, X2, X2
+	VMOVHLPS     X2, X2, X1
+	VPMAXSD      X1, X2, X2
+	VMOVSHDUP    X2, X1
+	VPMAXSD      X1, X2, X2
+	VMOVSS       X2, (SI)
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, SI
+	DECQ         DX
+	JMP          group
+
+done:
 	VZEROUPPER
 	RET
 
@@ -1038,6 +1168,29 @@ next:
 	VMOVNTDQ Y0, 32(AX)
 	ADDQ     $0x40, AX
 	SUBQ     $0x40, CX
+	JMP      next
+
+done:
+	VZEROUPPER
+	RET
+
+// func storeLinesAVX2(to *byte, from *byte, n int)
+// Requires: AVX
+TEXT ·storeLinesAVX2(SB), NOSPLIT, $0-24
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ n+16(FP), DX
+
+next:
+	TESTQ    DX, DX
+	JLE      done
+	VMOVDQA  (CX), Y0
+	VMOVDQA  32(CX), Y1
+	VMOVNTDQ Y0, (AX)
+	VMOVNTDQ Y1, 32(AX)
+	ADDQ     $0x40, CX
+	ADDQ     $0x40, AX
+	SUBQ     $0x40, DX
 	JMP      next
 
 done:

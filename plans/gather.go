@@ -46,8 +46,8 @@ func (r *reducing) gatherSize() int64 { return copySize / r.groupsPerTile / cpu.
 type gathered struct{ first, groups, at, n int64 }
 
 // gatherJob makes the job of a reduction of one block of some groups, which it
-// finishes where they have but one.
-func gatherJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]) job {
+// finishes where they have but one. writes says that the kernel writes the output of elements, if there is one.
+func gatherJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C], writes bool) job {
 	return func(c *call, w *worker, number int64) {
 		block := number % c.blocks
 		first, groups := c.tileOfGroups(number / c.blocks)
@@ -59,7 +59,9 @@ func gatherJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 			a := f.armGathered(c, w, part)
 			a.Runs.Keep = at > begin
 			kernel(int(part.n), at-begin, a)
-			f.copyMembers(c, w, part, copyOutput)
+			if writes {
+				f.copyMembers(c, w, part, copyOutput)
+			}
 		}
 		fold.end(c, w, first, block, groupResults(w, fold, int(groups)))
 	}

@@ -26,7 +26,7 @@ func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest int64) int64 
 	g, m := &c.groups, &c.members
 	inner := g.dims - 1
 	rows, n := m.rows()
-	if oneByOne || c.blocks != 1 && (c.blocks == 0 || cpu.StripeBlock%n != 0) || m.dims > 2 || g.size[inner] < 2 || n > jobSize/2 {
+	if oneByOne || c.blocks != 1 && (c.blocks == 0 || !anyOrder && cpu.StripeBlock%n != 0) || m.dims > 2 || g.size[inner] < 2 || n > jobSize/2 {
 		return 0
 	}
 	for k := range kernelOperands {
@@ -41,7 +41,7 @@ func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest int64) int64 
 		if f.packed >= 0 {
 			c.groupsPerTile = min(c.groupsPerTile, feedSize/n)
 		}
-	case rows > 1 && f.packed < 0 && !tooShortRuns(n, rows, g.size[inner]) && (anyOrder || n%cpu.Lanes == 0 || cpu.Lanes%n == 0 || n > cpu.Lanes && f.sumsRuns(g, n)):
+	case rows > 1 && f.packed < 0 && !tooShortRuns(n, rows, g.size[inner]) && f.takesRows(g, n, anyOrder):
 		c.groupsPerTile = min(cpu.MaxGroupRuns, max(min(8, ceilDiv(leastCall, n)), g.count()*c.blocks/calls))
 	default:
 		return 0
@@ -100,9 +100,12 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 		block := number % c.blocks
 		first, groups := c.tileOfGroups(number / c.blocks)
 		rows, n := c.members.rows()
-		begin, a := block*cpu.StripeBlock/n, f.armGroups(c, w, first, groups)
+		begin, end, a := block*cpu.StripeBlock/n, min((block+1)*cpu.StripeBlock/n, rows), f.armGroups(c, w, first, groups)
+		if fold.anyOrder { // blocks may have any rows
+			begin, end = block*rows/c.blocks, (block+1)*rows/c.blocks
+		}
 		f.moveRows(c, w, a, first, begin, begin)
-		fold.end(c, w, first, block, reduceRows(f, c, w, a, kernel, fold, first, begin, min(begin+cpu.StripeBlock/n, rows)))
+		fold.end(c, w, first, block, reduceRows(f, c, w, a, kernel, fold, first, begin, end))
 	}
 }
 
@@ -156,7 +159,16 @@ func (f *groupedPlan) moveRows(c *call, w *worker, a *cpu.Args, first, to, by in
 // (cpu.GroupExtremes) is the fastest for these groups, too. With AVX-512, MinMax
 // reads long runs as fast.
 func (f *groupedPlan) extremesOfRuns(a *cpu.Args, n int) bool {
-	return f.compute == tensor.F32 && a.Runs.Step[0] == int64(n)*f.size[0] && (n <= 1024 || f.isa < cpu.AVX512)
+	return a.Runs.Step[0] == int64(n)*f.size[0] && (n <= 1024 || f.compute == tensor.F32 && f.isa < cpu.AVX512)
+}
+
+// takesRows reports whether a call may take one of several runs of each group, of n elements.
+func (f *groupedPlan) takesRows(l *layout, n int64, anyOrder bool) bool {
+	const once = true // no element of extremes may be handled twice
+	if anyOrder {
+		return f.isa != cpu.AVX2 || f.isa.TakesRuns(n, tensor.None, 0, once)
+	}
+	return n%cpu.Lanes == 0 || cpu.Lanes%n == 0 || n > cpu.Lanes && f.sumsRuns(l, n)
 }
 
 // choosesLater reports whether the kernel for the extremes of many groups, whose parameters are chosen later, is faster

@@ -88,7 +88,7 @@ func (r *reduction[C]) ways() []way {
 		},
 		byGathering: {
 			func(c *call) int64 { return r.tryGather(c, r.fold.gathered) },
-			gatherJob(r.groupedPlan, r.kernel, r.fold), never,
+			gatherJob(r.groupedPlan, r.kernel, r.fold, r.then == nil), never,
 		},
 		byGroups: {func(c *call) int64 { return c.wholeGroups() }, r.reduceGroups, whole},
 		byBlocks: {func(c *call) int64 { return c.groups.count() * c.blocks }, r.reduceBlock, never},

@@ -186,6 +186,7 @@ func (l *layout) skip(d int, steps int64) {
 
 // strandJob makes the job of a kernel over a call's strands.
 func strandJob(f *groupedPlan, kernel cpu.Elementwise) job {
+	far := f.bytes() > streamFrom/2 // so that the last level may not hold all of it either
 	return func(c *call, w *worker, number int64) {
 		s, l, cur := &c.strands, c.strands.first, &w.cursors[ofElements]
 		inner := l.dims - 1
@@ -196,7 +197,7 @@ func strandJob(f *groupedPlan, kernel cpu.Elementwise) job {
 			steps := min(end-row, l.size[inner-1]-cur.index[inner-1])
 			a := f.arm(w)
 			l.spans(a, cur)
-			if f.args.Stream && s.count == 1 {
+			if s.count == 1 && far {
 				a.Ahead = farAhead
 			}
 			a.Runs = cpu.Runs{Steps: int(steps), Strands: s.count, Step: l.steps(inner - 1), Apart: s.apart}

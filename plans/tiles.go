@@ -38,9 +38,6 @@ type tiling struct {
 // another page, and the processor's TLB has room for some hundreds.
 const tilingElements, fewerElements = 1 << 20, 1 << 19
 
-// tiledRun is the shortest run that AVX-512's kernels take from memory as fast as tiles, of results of 16 bits wholeBlock.
-const tiledRun = 40
-
 // tryTiles makes the tiling of a call's elements, in a layout, and reports whether their groups are short. If not, c.tiles
 // stays as it was.
 func (f *groupedPlan) tryTiles(c *call, l *layout) bool {
@@ -51,11 +48,7 @@ func (f *groupedPlan) tryTiles(c *call, l *layout) bool {
 		return false
 	}
 	first := f.consecutive(l)
-	least := int64(tiledRun)
-	if f.size[firstOutput] == 2 {
-		least = wholeBlock
-	}
-	if !f.cycles(&t, l, first) || takesRuns && t.repeat == 1 && (readsStrands || f.isa == cpu.AVX2 || t.run >= least || f.bytes() <= streamFrom/2) {
+	if !f.cycles(&t, l, first) || takesRuns && t.repeat == 1 {
 		return false
 	}
 	most := int64(tilingElements)

@@ -134,8 +134,8 @@ func (o *op) step(isa *isa, v variant) int {
 	return group * isa.bytes / v.compute.size
 }
 
-// hasStrands reports whether kernels for some types take strands.
-func (o *op) hasStrands(v variant) bool { return v.code == nil }
+// hasStrands reports whether kernels for some types take strands. Without masks those that round to 8-bit floats do not.
+func (o *op) hasStrands(isa *isa, v variant) bool { return v.code == nil || isa.masks }
 
 // repeats reports whether the last step of a run may begin with elements that were handled before, where there are no
 // masks. Extremes of them would be those of other lanes, too, which accumulators beside them may be.
@@ -214,7 +214,7 @@ func (o *op) function(c *build.Context, globals *tables, isa *isa, v variant, pi
 	k.group = group
 	k.pointers()
 	k.pin(pinned)
-	if o.hasStrands(v) {
+	if o.hasStrands(isa, v) {
 		k.strands(n, o.strandBlock(isa, v), o.hasQuick(v), o.hasHeads(isa, v))
 	}
 	if o.chooses {

@@ -29,7 +29,7 @@ func (o *op) declarations() ([]byte, error) {
 	for _, isa := range isas {
 		for _, v := range o.variants(isa) {
 			strandBlock := 0
-			if o.hasStrands(v) {
+			if o.hasStrands(isa, v) {
 				strandBlock = o.strandBlock(isa, v)
 			}
 			for _, c := range v.concrete() {

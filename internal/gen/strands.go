@@ -134,7 +134,7 @@ func (k *kernel) endOfStrands(n, params reg.GPVirtual, block int) {
 // begin at a cache line. Sums would have to be rotated to begin there, too.
 // Without masks a step is as long as the longest head.
 func (o *op) hasHeads(isa *isa, v variant) bool {
-	has := o.hasStrands(v) && o.sums == 0 && v.out != nil
+	has := o.hasStrands(isa, v) && o.sums == 0 && v.out != nil
 	return has && (isa.masks || o.step(isa, v)*v.out.size >= 64)
 }
 

@@ -11,7 +11,7 @@ import (
 
 // support has what goes with kernels: it prepares the parameters of a tile
 // (cpu/tile.go), and orders stores.
-var support = unit{"cpu", "support", "amd64", []func(c *build.Context){expandAVX2, foldLanes, foldMinMax, sumGroups, groupExtremes, groupExtremesOfDoubles, columnExtremes, storeZeros, storeFence, prefetchLines, quickParams, zeroBytes, amdFamily, loadParameters, chooseParameters}}
+var support = unit{"cpu", "support", "amd64", []func(c *build.Context){expandAVX2, foldLanes, foldMinMax, sumGroups, groupExtremes, groupExtremesOfDoubles, columnExtremes, storeZeros, storeLines, storeFence, prefetchLines, quickParams, zeroBytes, amdFamily, loadParameters, chooseParameters}}
 
 // foldLanes adds up 64 lanes by halves: l with l+32, then l+16, ... 1.
 func foldLanes(c *build.Context) {
@@ -138,6 +138,23 @@ func storeZeros(c *build.Context) {
 		for half := range 2 {
 			c.VMOVNTDQ(zero, operand.Mem{Base: to, Disp: 32 * half})
 		}
+		c.ADDQ(operand.Imm(64), to)
+	})
+}
+
+// storeLines copies memory around the caches.
+func storeLines(c *build.Context) {
+	beginFunction(c, "storeLinesAVX2", "func(to, from *byte, n int)",
+		"storeLinesAVX2 copies n bytes around the caches: n, to and from are multiples of 64.")
+	to, from, v := param(c, "to"), param(c, "from"), [2]reg.VecVirtual{c.YMM(), c.YMM()}
+	inSteps(c, 64, func() {
+		for half := range v {
+			c.VMOVDQA(operand.Mem{Base: from, Disp: 32 * half}, v[half])
+		}
+		for half := range v {
+			c.VMOVNTDQ(v[half], operand.Mem{Base: to, Disp: 32 * half})
+		}
+		c.ADDQ(operand.Imm(64), from)
 		c.ADDQ(operand.Imm(64), to)
 	})
 }
