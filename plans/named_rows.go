@@ -10,7 +10,7 @@ import (
 // rows between those are cleared.
 
 // fewNamed is the least ratio of rows to indices.
-const fewNamed = 24
+const fewNamed = 16
 
 // namedRows numbers the rows that are named, ascending. Without bits every row has its own number.
 type namedRows struct {
