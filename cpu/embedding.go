@@ -69,6 +69,7 @@ type EmbeddingSums struct {
 	EmbeddingSum              // the first destination, with the lists (Positions, Factors, Sources) of all
 	Start        []int64      // where in the lists each destination begins, and where the last ends
 	Apart        int64        // bytes from destination to destination
+	Named        []int64      // how many of these after Out each destination lies; nil: they follow one another
 	at           EmbeddingSum // one's result
 }
 
@@ -155,8 +156,17 @@ func (m *EmbeddingSums) one(number int) *EmbeddingSum {
 	if m.Sources != nil {
 		e.Sources = m.Sources[from:to]
 	}
-	e.Out.P, e.bag = unsafe.Add(m.Out.P, int64(number)*m.Apart), int64(number)
+	e.Out.P, e.bag = m.Place(number), int64(number)
 	return e
+}
+
+// Place is where a destination lies.
+func (m *EmbeddingSums) Place(number int) unsafe.Pointer {
+	at := int64(number)
+	if m.Named != nil {
+		at = m.Named[number]
+	}
+	return unsafe.Add(m.Out.P, at*m.Apart)
 }
 
 // each makes a kernel for many destinations of one for one.

@@ -71,8 +71,8 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 	m.at = m.EmbeddingSum
 	m.at.Columns = whole
 	for at := 0; at < m.destinations(); {
-		n, to := m.Start[at+1]-m.Start[at], unsafe.Add(m.Out.P, int64(at)*m.Apart)
-		if clears {
+		n, to := m.Start[at+1]-m.Start[at], m.Place(at)
+		if clears || m.Named != nil {
 			end = at + 2
 		}
 		switch {

@@ -12,9 +12,11 @@ const leastImage = 2048
 // gradients lie so. Where there are more for an image's size, what is done for all channels of a position, or in
 // a frame, takes less time than this; measured.
 func TakesFew[C Compute](g *Sampler, out Image, channels, positions int64) bool {
-	size := int64(unsafe.Sizeof(C(0)))
-	return g.Mode == Bilinear && positions <= ChunkSize && channels <= MaxScatterChannels &&
-		6*positions*(channels+3) <= max(leastImage/channels, g.Size[0]*g.Size[1]*g.Size[2]*size) &&
+	size, each := int64(unsafe.Sizeof(C(0))), positions*min(channels+3, 12)*3
+	if g.Mode == Bilinear {
+		each <<= g.Dims - 1
+	}
+	return g.Mode != Bicubic && positions <= ChunkSize && each <= max(leastImage/channels, g.Size[0]*g.Size[1]*g.Size[2]*size) &&
 		out.DType.Size() == size && out.compact(g.Size, g.Dims) && takesPixels[C](g)
 }
 
@@ -28,10 +30,14 @@ func addFew[C Compute](k *gridKernel, b *GridBlock) {
 	if joined.Images > 0 {
 		each = joined.Each
 	}
+	add := g.addFew[0]
+	if b.Mode != Nearest {
+		add = g.addFew[b.Dims-1]
+	}
 	clearImages[C](b, int64(images))
 	for channel := range b.Channels {
 		dy := fewGradients[C](b, channel)
-		g.addFew[b.Dims-2](c.start(), each, images, (*byte)(b.Input.Channel(channel)), int(joined.Input), (*byte)(unsafe.Pointer(&dy[0])))
+		add(c.start(), each, images, (*byte)(b.Input.Channel(channel)), int(joined.Input), (*byte)(unsafe.Pointer(&dy[0])))
 	}
 }
 

@@ -42,7 +42,7 @@ type gatherCell struct {
 	cubic   [2]cubicCell
 	band    func(places *byte, n, taps, first, pixels int)
 	add     [5]tapAdd // of 1, 4, 8, 12 and 16 channels
-	addFew  [2]fewAdd
+	addFew  [3]fewAdd // of nearest, images and volumes
 	few     [maxQuad]nearestAdd
 }
 

@@ -710,29 +710,41 @@ func gridTapAdd12F64(pixels *byte, weights *byte, taps int, pitch int, n int, su
 //go:noescape
 func gridTapAdd16AVX2F64(pixels *byte, weights *byte, taps int, pitch int, n int, sums *byte, dy *byte, count *uint8, chunks *byte, list *[2]int64, full int) int
 
-// gridFewAdd2F32 adds dy times weight to every tap's pixel, for images one after the other, of n
+// gridFewAdd1F32 adds dy times weight to every tap's pixel, for images one after the other, of n
 // positions each; their sums lie next bytes apart.
 //
 //go:noescape
-func gridFewAdd2F32(cells *byte, n int, images int, sums *byte, next int, dy *byte)
+func gridFewAdd1F32(cells *byte, n int, images int, sums *byte, next int, dy *byte)
 
-// gridFewAdd3F32 adds dy times weight to every tap's pixel, for images one after the other, of n
+// gridFewAdd4F32 adds dy times weight to every tap's pixel, for images one after the other, of n
 // positions each; their sums lie next bytes apart.
 //
 //go:noescape
-func gridFewAdd3F32(cells *byte, n int, images int, sums *byte, next int, dy *byte)
+func gridFewAdd4F32(cells *byte, n int, images int, sums *byte, next int, dy *byte)
 
-// gridFewAdd2F64 adds dy times weight to every tap's pixel, for images one after the other, of n
+// gridFewAdd8F32 adds dy times weight to every tap's pixel, for images one after the other, of n
 // positions each; their sums lie next bytes apart.
 //
 //go:noescape
-func gridFewAdd2F64(cells *byte, n int, images int, sums *byte, next int, dy *byte)
+func gridFewAdd8F32(cells *byte, n int, images int, sums *byte, next int, dy *byte)
 
-// gridFewAdd3F64 adds dy times weight to every tap's pixel, for images one after the other, of n
+// gridFewAdd1F64 adds dy times weight to every tap's pixel, for images one after the other, of n
 // positions each; their sums lie next bytes apart.
 //
 //go:noescape
-func gridFewAdd3F64(cells *byte, n int, images int, sums *byte, next int, dy *byte)
+func gridFewAdd1F64(cells *byte, n int, images int, sums *byte, next int, dy *byte)
+
+// gridFewAdd4F64 adds dy times weight to every tap's pixel, for images one after the other, of n
+// positions each; their sums lie next bytes apart.
+//
+//go:noescape
+func gridFewAdd4F64(cells *byte, n int, images int, sums *byte, next int, dy *byte)
+
+// gridFewAdd8F64 adds dy times weight to every tap's pixel, for images one after the other, of n
+// positions each; their sums lie next bytes apart.
+//
+//go:noescape
+func gridFewAdd8F64(cells *byte, n int, images int, sums *byte, next int, dy *byte)
 
 // gridNearestAdd1F32 adds dy, whose channels lie dyStride bytes apart, to every position's
 // pixel. Sums of 256 contributions go to chunks, their pixels and numbers, from full on,

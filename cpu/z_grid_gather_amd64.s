@@ -23171,9 +23171,47 @@ done:
 	VZEROUPPER
 	RET
 
-// func gridFewAdd2F32(cells *byte, n int, images int, sums *byte, next int, dy *byte)
+// func gridFewAdd1F32(cells *byte, n int, images int, sums *byte, next int, dy *byte)
 // Requires: AVX, CMOV
-TEXT ·gridFewAdd2F32(SB), NOSPLIT, $16-48
+TEXT ·gridFewAdd1F32(SB), NOSPLIT, $16-48
+	MOVQ    cells+0(FP), AX
+	MOVQ    sums+24(FP), CX
+	MOVQ    dy+40(FP), DX
+	VXORPS  X0, X0, X0
+	VMOVUPS X0, (SP)
+	XORQ    BX, BX
+
+image:
+	CMPQ images+16(FP), $0x00
+	JLE  done
+	MOVQ n+8(FP), SI
+
+position:
+	TESTQ   SI, SI
+	JLE     next
+	VMOVSS  (DX)(BX*4), X0
+	MOVLQSX 40256(AX)(BX*4), DI
+	LEAQ    (CX)(DI*4), R8
+	LEAQ    (SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VADDSS  (R8), X0, X0
+	VMOVSS  X0, (R8)
+	INCQ    BX
+	DECQ    SI
+	JMP     position
+
+next:
+	ADDQ next+32(FP), CX
+	DECQ images+16(FP)
+	JMP  image
+
+done:
+	RET
+
+// func gridFewAdd4F32(cells *byte, n int, images int, sums *byte, next int, dy *byte)
+// Requires: AVX, CMOV
+TEXT ·gridFewAdd4F32(SB), NOSPLIT, $16-48
 	MOVQ    cells+0(FP), AX
 	MOVQ    sums+24(FP), CX
 	MOVQ    dy+40(FP), DX
@@ -23234,9 +23272,9 @@ next:
 done:
 	RET
 
-// func gridFewAdd3F32(cells *byte, n int, images int, sums *byte, next int, dy *byte)
+// func gridFewAdd8F32(cells *byte, n int, images int, sums *byte, next int, dy *byte)
 // Requires: AVX, CMOV
-TEXT ·gridFewAdd3F32(SB), NOSPLIT, $16-48
+TEXT ·gridFewAdd8F32(SB), NOSPLIT, $16-48
 	MOVQ    cells+0(FP), AX
 	MOVQ    sums+24(FP), CX
 	MOVQ    dy+40(FP), DX
@@ -23329,9 +23367,48 @@ next:
 done:
 	RET
 
-// func gridFewAdd2F64(cells *byte, n int, images int, sums *byte, next int, dy *byte)
+// func gridFewAdd1F64(cells *byte, n int, images int, sums *byte, next int, dy *byte)
 // Requires: AVX, CMOV
-TEXT ·gridFewAdd2F64(SB), NOSPLIT, $32-48
+TEXT ·gridFewAdd1F64(SB), NOSPLIT, $32-48
+	MOVQ    cells+0(FP), AX
+	MOVQ    sums+24(FP), CX
+	MOVQ    dy+40(FP), DX
+	VXORPS  X0, X0, X0
+	VMOVUPS X0, (SP)
+	VMOVUPS X0, 16(SP)
+	XORQ    BX, BX
+
+image:
+	CMPQ images+16(FP), $0x00
+	JLE  done
+	MOVQ n+8(FP), SI
+
+position:
+	TESTQ   SI, SI
+	JLE     next
+	VMOVSD  (DX)(BX*8), X0
+	MOVLQSX 80512(AX)(BX*4), DI
+	LEAQ    (CX)(DI*8), R8
+	LEAQ    (SP), R9
+	TESTQ   DI, DI
+	CMOVQLT R9, R8
+	VADDSD  (R8), X0, X0
+	VMOVSD  X0, (R8)
+	INCQ    BX
+	DECQ    SI
+	JMP     position
+
+next:
+	ADDQ next+32(FP), CX
+	DECQ images+16(FP)
+	JMP  image
+
+done:
+	RET
+
+// func gridFewAdd4F64(cells *byte, n int, images int, sums *byte, next int, dy *byte)
+// Requires: AVX, CMOV
+TEXT ·gridFewAdd4F64(SB), NOSPLIT, $32-48
 	MOVQ    cells+0(FP), AX
 	MOVQ    sums+24(FP), CX
 	MOVQ    dy+40(FP), DX
@@ -23393,9 +23470,9 @@ next:
 done:
 	RET
 
-// func gridFewAdd3F64(cells *byte, n int, images int, sums *byte, next int, dy *byte)
+// func gridFewAdd8F64(cells *byte, n int, images int, sums *byte, next int, dy *byte)
 // Requires: AVX, CMOV
-TEXT ·gridFewAdd3F64(SB), NOSPLIT, $32-48
+TEXT ·gridFewAdd8F64(SB), NOSPLIT, $32-48
 	MOVQ    cells+0(FP), AX
 	MOVQ    sums+24(FP), CX
 	MOVQ    dy+40(FP), DX

@@ -197,7 +197,7 @@ var gatherCells = []gatherCell{
 		},
 		band:   gatherBandAVX512,
 		add:    [5]tapAdd{gridTapAdd1F32, gridTapAdd4F32, gridTapAdd8F32, gridTapAdd12F32, gridTapAdd16AVX512F32},
-		addFew: [2]fewAdd{gridFewAdd2F32, gridFewAdd3F32},
+		addFew: [3]fewAdd{gridFewAdd1F32, gridFewAdd4F32, gridFewAdd8F32},
 		few:    [maxQuad]nearestAdd{gridNearestAdd1F32, gridNearestAdd2F32, gridNearestAdd3F32, gridNearestAdd4F32},
 	},
 	{
@@ -215,7 +215,7 @@ var gatherCells = []gatherCell{
 		},
 		band:   gatherBandAVX512,
 		add:    [5]tapAdd{gridTapAdd1F64, gridTapAdd4F64, gridTapAdd8F64, gridTapAdd12F64, gridTapAdd16AVX512F64},
-		addFew: [2]fewAdd{gridFewAdd2F64, gridFewAdd3F64},
+		addFew: [3]fewAdd{gridFewAdd1F64, gridFewAdd4F64, gridFewAdd8F64},
 		few:    [maxQuad]nearestAdd{gridNearestAdd1F64, gridNearestAdd2F64, gridNearestAdd3F64, gridNearestAdd4F64},
 	},
 	{
@@ -233,7 +233,7 @@ var gatherCells = []gatherCell{
 		},
 		band:   gatherBandAVX2,
 		add:    [5]tapAdd{gridTapAdd1F32, gridTapAdd4F32, gridTapAdd8F32, gridTapAdd12F32, gridTapAdd16AVX2F32},
-		addFew: [2]fewAdd{gridFewAdd2F32, gridFewAdd3F32},
+		addFew: [3]fewAdd{gridFewAdd1F32, gridFewAdd4F32, gridFewAdd8F32},
 		few:    [maxQuad]nearestAdd{gridNearestAdd1F32, gridNearestAdd2F32, gridNearestAdd3F32, gridNearestAdd4F32},
 	},
 	{
@@ -251,7 +251,7 @@ var gatherCells = []gatherCell{
 		},
 		band:   gatherBandAVX2,
 		add:    [5]tapAdd{gridTapAdd1F64, gridTapAdd4F64, gridTapAdd8F64, gridTapAdd12F64, gridTapAdd16AVX2F64},
-		addFew: [2]fewAdd{gridFewAdd2F64, gridFewAdd3F64},
+		addFew: [3]fewAdd{gridFewAdd1F64, gridFewAdd4F64, gridFewAdd8F64},
 		few:    [maxQuad]nearestAdd{gridNearestAdd1F64, gridNearestAdd2F64, gridNearestAdd3F64, gridNearestAdd4F64},
 	},
 }

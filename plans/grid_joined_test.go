@@ -20,7 +20,7 @@ func TestGridSampleOfManyImages(t *testing.T) {
 	for _, size := range [][5]int64{ // images, channels, H and W, positions
 		{5, 1, 9, 10, 7}, {37, 1, 6, 7, 7}, {19, 3, 5, 4, 17}, {3, 2, 30, 31, 100}, {11, 18, 8, 9, 1}, {9, 1, 1, 20, 33}, {4, 70, 3, 5, 6}, {6, 16, 5, 6, 5},
 		{3, 1, 17, 16, 128}, {2, 4, 21, 20, 129}, {1, 3, 40, 41, 9},
-		{2, 1, 41, 40, 256}, {3, 16, 33, 31, 35}, {4, 5, 25, 24, 50},
+		{2, 1, 41, 40, 256}, {3, 16, 33, 31, 35}, {4, 5, 25, 24, 50}, {3, 20, 23, 24, 9}, {2, 70, 30, 31, 7},
 	} {
 		for i, dtype := range []string{"f32", "bf16", "f64", "f16"} {
 			for _, mode := range []string{"bilinear", "nearest", "bicubic"} {
@@ -57,9 +57,11 @@ func TestFewPositionsOfOnePixel(t *testing.T) {
 	for _, dtype := range []string{"f32", "f64"} {
 		for _, n := range []int64{256, 257} {
 			for depth, dims := range map[string]int64{"": 2, "11,": 3} {
-				text := fmt.Sprintf("grid_sample_backward grad_output=%[1]s[2,3,%[4]s1,%[2]d] input=%[1]s[2,3,%[3]s50,51] grid=%[1]s[2,%[4]s1,%[2]d,%[5]d]",
-					dtype, n, depth, map[int64]string{2: "", 3: "1,"}[dims], dims)
-				sameOn(t, "grid_sample_backward", plans.MustParse(text), func(i int64) float64 { return 0.1 + float64(i/dims)/1e5 })
+				for _, mode := range []string{"bilinear", "nearest"} {
+					text := fmt.Sprintf("grid_sample_backward grad_output=%[1]s[2,3,%[4]s1,%[2]d] input=%[1]s[2,3,%[3]s50,51] grid=%[1]s[2,%[4]s1,%[2]d,%[5]d] mode=%[6]s",
+						dtype, n, depth, map[int64]string{2: "", 3: "1,"}[dims], dims, mode)
+					sameOn(t, "grid_sample_backward", plans.MustParse(text), func(i int64) float64 { return 0.1 + float64(i/dims)/1e5 })
+				}
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // rows between those are cleared.
 
 // fewNamed is the least ratio of rows to indices.
-const fewNamed = 24
+const fewNamed = 16
 
 // namedRows numbers the rows that are named, ascending. Without bits every row has its own number.
 type namedRows struct {
@@ -77,26 +77,23 @@ func (n *namedRows) number(row int64) int64 {
 	return n.before[row/64] + int64(bits.OnesCount64(uint64(n.bits[row/64])&(1<<(row%64)-1)))
 }
 
-// sumNamed sums the named rows among some that follow one another, and clears the others.
+// sumNamed sums the named rows among some that follow one another, and clears the others: with these where that costs less
+// than to leave them out.
 func (b *rowSumsCall) sumNamed(sum *cpu.EmbeddingSums, first, last, column, columns int64) {
-	n, cleared := &b.named, columns
+	number, end, cleared := b.named.number(first), b.named.number(last), columns
 	if b.spread != nil {
 		cleared = b.out.Shape[1]
 	}
-	for number, end := n.number(first), n.number(last); ; {
-		next := last
-		if number < end {
-			next = n.rows[number]
+	rows := b.named.rows[number:end]
+	if b.stream {
+		for _, row := range rows {
+			cpu.ClearRows(&b.to, first, row-first, column, cleared, true)
+			first = row + 1
 		}
-		cpu.ClearRows(&b.to, first, next-first, column, cleared, b.stream)
-		if number == end {
-			return
-		}
-		count := int64(1)
-		for number+count < end && n.rows[number+count] == next+count {
-			count++
-		}
-		b.sumRun(sum, next, number, count, column, columns)
-		first, number = next+count, number+count
+	}
+	cpu.ClearRows(&b.to, first, last-first, column, cleared, b.stream)
+	if len(rows) > 0 {
+		sum.Named = rows
+		b.sumRun(sum, 0, number, end-number, column, columns)
 	}
 }

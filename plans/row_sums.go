@@ -109,7 +109,7 @@ func sumRange(c *call, w *worker, number int64) {
 	b.sumRun(sum, first, first, last-first, column, columns)
 }
 
-// sumRun sums rows that follow one another, as do their numbers.
+// sumRun sums rows whose numbers follow one another, into those from a row on, or where sum.Named says.
 func (b *rowSumsCall) sumRun(sum *cpu.EmbeddingSums, row, number, count, column, columns int64) {
 	sum.Start, sum.Out, sum.Column, sum.Columns = b.start[number:number+count+1], b.to.Row(row, column), column, columns
 	if b.choice != nil {
@@ -118,8 +118,8 @@ func (b *rowSumsCall) sumRun(sum *cpu.EmbeddingSums, row, number, count, column,
 	}
 	b.kernel(sum)
 	if b.spread != nil {
-		for r := row; r < row+count; r++ {
-			to := b.to.Row(r, 0).P
+		for r := range int(count) {
+			to := sum.Place(r)
 			b.spread(to, to, 0, 1, b.out.Shape[1])
 		}
 	}

@@ -7,23 +7,24 @@ import (
 	"github.com/mmcloughlin/avo/operand"
 )
 
-// fewAdds emits the additions to the input's gradient of images with few positions.
+// fewAdds emits the additions to the input's gradient of images with few positions, of nearest, images and volumes.
 func fewAdds(c *build.Context) {
 	for _, compute := range []*storage{f32, f64} {
-		for dims := 2; dims <= 3; dims++ {
-			fewAdd(c, compute, dims)
+		for _, taps := range []int{1, 4, 8} {
+			fewAdd(c, compute, taps)
 		}
 	}
 }
 
-// fewAdd emits those of images, or of volumes, none of whose pixels has a full chunk. A tap outside is added to
-// other memory, of which each tap has a place: a branch would often be foreseen wrongly.
-func fewAdd(c *build.Context, compute *storage, dims int) {
-	name := fmt.Sprintf("gridFewAdd%d%s", dims, compute.name)
+// fewAdd emits those of images none of whose pixels has a full chunk, where positions have so many taps; the weight of
+// a single one is 1. A tap outside is added to other memory, of which each tap has a place: a branch would often be
+// foreseen wrongly.
+func fewAdd(c *build.Context, compute *storage, taps int) {
+	name := fmt.Sprintf("gridFewAdd%d%s", taps, compute.name)
 	beginFunction(c, name, "func(cells *byte, n int, images int, sums *byte, next int, dy *byte)",
 		fmt.Sprintf("%s adds dy times weight to every tap's pixel, for images one after the other, of n", name),
 		"positions each; their sums lie next bytes apart.")
-	k, size, taps := &kernel{c: c, isa: avx2, compute: compute, group: 1}, compute.size, 1<<dims
+	k, size := &kernel{c: c, isa: avx2, compute: compute, group: 1}, compute.size
 	cells, sums, dy, i, n := param(c, "cells"), param(c, "sums"), param(c, "dy"), c.GP64(), c.GP64()
 	outside, g, term := c.AllocLocal(4*size), c.XMM(), c.XMM()
 	c.VXORPS(g, g, g)
@@ -43,9 +44,13 @@ func fewAdd(c *build.Context, compute *storage, dims int) {
 			c.LEAQ(outside.Offset(tap%4*size), other)
 			c.TESTQ(at, at)
 			c.CMOVQLT(other, to)
-			w := operand.Mem{Base: cells, Index: i, Scale: uint8(size), Disp: (planeWeight + tap) * planeBytes / 4 * size}
-			k.emit(k.scalar("VMUL"), w, g, term)
-			k.emit(k.scalar("VADD"), operand.Mem{Base: to}, term, term)
+			if taps > 1 {
+				w := operand.Mem{Base: cells, Index: i, Scale: uint8(size), Disp: (planeWeight + tap) * planeBytes / 4 * size}
+				k.emit(k.scalar("VMUL"), w, g, term)
+				k.emit(k.scalar("VADD"), operand.Mem{Base: to}, term, term)
+			} else {
+				k.emit(k.scalar("VADD"), operand.Mem{Base: to}, g, term)
+			}
 			k.emit(k.scalar("VMOV"), term, operand.Mem{Base: to})
 		}
 		c.INCQ(i)

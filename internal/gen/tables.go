@@ -64,7 +64,7 @@ var kernelTables = []kernelTable{
 		},
 		band: gatherBand{I},
 		add: [5]tapAdd{gridTapAdd1{T}, gridTapAdd4{T}, gridTapAdd8{T}, gridTapAdd12{T}, gridTapAdd16{K}},
-		addFew: [2]fewAdd{gridFewAdd2{T}, gridFewAdd3{T}},
+		addFew: [3]fewAdd{gridFewAdd1{T}, gridFewAdd4{T}, gridFewAdd8{T}},
 		few: [maxQuad]nearestAdd{gridNearestAdd1{T}, gridNearestAdd2{T}, gridNearestAdd3{T}, gridNearestAdd4{T}},`, nil},
 	{"framedKernels", "framedKernel", floatTypes[:1], `needs: {I},
 		locate: gridFramedLocate{I}, sample: gridFramedSample{I}, slope: gridFramedSlope{I},`, nil},
