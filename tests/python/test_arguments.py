@@ -210,6 +210,14 @@ def test_the_gradient_of_a_zero_point_that_is_absent_is_no_memory(op, mode):
         make_fx(call, tracing_mode=mode)(X, torch.tensor(0.5))
 
 
+@pytest.mark.parametrize("name", [n for n in NAMES if {"zero_point", "zero_points"} & {*inspect.signature(getattr(isobit, n)).parameters}])  # fmt: skip
+def test_zero_points_lie_within_the_range(name):
+    arguments = good(name)
+    zero_point = next(n for n in ("zero_point", "zero_points") if n in arguments)
+    with pytest.raises(isobit.ArgumentError, match=f"^{name}: {zero_point} is 8 at position 0; want -8 to 7"):
+        getattr(isobit, name)(**arguments | {zero_point: torch.full_like(arguments[zero_point], 8)})
+
+
 def test_nothing_is_written_where_max_norm_comes_with_something_wrong():
     """max_norm writes the weight before the lookup, whose arguments are looked at before that."""
     for arguments in (
