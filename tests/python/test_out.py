@@ -161,6 +161,8 @@ def test_out_that_plans_do_not_write_as_it_lies():
     with pytest.raises(ValueError, match=r"out has strides \[2, 0\] with which elements may overlap"):
         out = torch.zeros(3, 2, dtype=torch.uint8)[:, :1].expand(3, 2)
         isobit.quantize_per_tensor(X, 0.5, None, -8, 7, torch.int4, out=out)
+    byte, x = torch.zeros((), dtype=torch.uint8), torch._neg_view(torch.tensor(-2.0))
+    assert isobit.quantize_per_tensor(x, 0.5, 0, 0, 255, torch.uint8, out=byte) is byte and byte == 4
     out = torch.zeros(3, 4, dtype=torch.complex64).conj().imag
     assert out.is_neg()
     assert_same(fake(X, S, out=out).clone(), fake(X, S))
