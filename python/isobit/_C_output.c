@@ -31,6 +31,11 @@ void use_huge_pages(void *memory, int64_t bytes) {
 
 static int output_dtype(call *c, const op_tensor *t) {
   const tensor_arg *of = &c->args[t->dtype_rule == DTYPE_OF_INPUT ? t->dtype_index : 0];
+  if (t->dtype_rule == DTYPE_OF_INPUT && !c->present[t->dtype_index]) { /* nor is there its shape, which t has, too */
+    PyErr_Format(argument_error, "%s: %s is None; want %s=False", c->op->name, c->op->tensors[t->dtype_index].marked,
+                 c->op->attributes[t->wanted_by].marked);
+    return -1;
+  }
   DLDataType in = of->t.dtype, want = in;
   switch (t->dtype_rule) {
   case DTYPE_OF_ATTRIBUTE:

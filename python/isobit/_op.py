@@ -145,7 +145,8 @@ class Op:
                 self._renaming(self.infer, args)
             try:
                 outputs = self.signature.allocate(args)
-            except (IndexError, ValueError, ZeroDivisionError):  # no outputs for these symbols: of their numbers
+            except (AttributeError, IndexError, ValueError, ZeroDivisionError):
+                # There are no outputs for these symbols: what is wrong is said of their numbers.
                 explain(self, args)
                 self._renaming(self.infer, args)
                 raise

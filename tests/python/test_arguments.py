@@ -8,6 +8,7 @@ import isobit
 import numpy as np
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 NAMES = [n for n in isobit.__all__ if inspect.isfunction(getattr(isobit, n)) and inspect.signature(getattr(isobit, n)).parameters]  # fmt: skip
 GROUPINGS = {
@@ -195,6 +196,26 @@ def test_the_first_tensor_is_never_absent():
         if isinstance(arguments[first], torch.Tensor):
             with pytest.raises(TypeError, match=f"^{name}: {first} must be a Tensor"):
                 getattr(isobit, name)(**arguments | {first: None})
+
+
+@pytest.mark.parametrize("mode", ("real", "fake", "symbolic"))
+@pytest.mark.parametrize("op", ("dequantize_per_tensor", "fake_quantize_per_tensor_affine"))
+def test_the_gradient_of_a_zero_point_that_is_absent_is_no_memory(op, mode):
+    """torch's dispatcher hands on such a wish, which no function of isobit's has."""
+    backward = getattr(torch.ops.isobit, f"{op}_backward")
+    wish = {"want_input": True, "want_scale": True, "want_zero_point": True}
+    attributes = {"rounding": "nearest", "grad_factor": 1.0} if op.startswith("fake") else {}
+    call = lambda x, scale: backward(x, x, scale, None, -8, 7, **attributes, **wish)  # noqa: E731
+    with pytest.raises(isobit.ArgumentError, match=f"^{op}_backward: zero_point is None; want want_zero_point=False"):
+        make_fx(call, tracing_mode=mode)(X, torch.tensor(0.5))
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if {"zero_point", "zero_points"} & {*inspect.signature(getattr(isobit, n)).parameters}])  # fmt: skip
+def test_zero_points_lie_within_the_range(name):
+    arguments = good(name)
+    zero_point = next(n for n in ("zero_point", "zero_points") if n in arguments)
+    with pytest.raises(isobit.ArgumentError, match=f"^{name}: {zero_point} is 8 at position 0; want -8 to 7"):
+        getattr(isobit, name)(**arguments | {zero_point: torch.full_like(arguments[zero_point], 8)})
 
 
 def test_nothing_is_written_where_max_norm_comes_with_something_wrong():

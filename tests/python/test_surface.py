@@ -166,6 +166,7 @@ def test_odd_arguments_are_named():
         (TypeError, "weight is torch.bool; want one of torch.float32", lambda: isobit.embedding(torch.tensor([1]), torch.ones(3, 4, dtype=torch.bool))),
         (ValueError, "num_weights is -1", lambda: isobit.embedding_backward(draw(1, 4), torch.tensor([0]), -1)),
         (ValueError, r"matmul: other has shape \[\]; want 1 dimension", lambda: isobit.matmul(X, S[0])),
+        (ValueError, r"matmul: input has shape \[\]; want 1 dimension", lambda: isobit.matmul(S[0], X)),
         (ValueError, r"matmul: other has shape \[2, 4\]; want an extent of 4 to go with input of \[3, 4\]", lambda: isobit.matmul(X, X[:2])),
         (ValueError, r"matmul: other has dimensions \[3\] before .* input's \[2\]", lambda: isobit.matmul(torch.ones(2, 3, 4), torch.ones(3, 4, 5))),
         (ValueError, "matmul: input is torch.int32; want one of torch.float32", lambda: isobit.matmul(X.int(), X.int().t())),
@@ -177,8 +178,9 @@ def test_odd_arguments_are_named():
         (TypeError, "^linear: bias is torch.bool; want one of torch.float32", lambda: isobit.linear(X, X, Z.bool())),
         (ValueError, r"weight_only_linear: input has shape \[\]", lambda: isobit.weight_only_linear(S[0], X.to(torch.int8), S, group_size=4)),
     ):  # fmt: skip
-        with pytest.raises(error, match=message):
+        with pytest.raises(error, match=message) as raised:
             call()
+        assert isinstance(raised.value, TypeError) == (error is TypeError), message  # a dtype that no op takes is both
 
 
 def test_vmap_speaks_of_the_tensors_without_the_batch():
