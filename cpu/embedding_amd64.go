@@ -17,20 +17,28 @@ var outsideRows = []Row[IndexSearch]{
 
 var widenRows = []Row[func(to []int64, from []int32)]{{"avx2", AVX2, always(widenBy(widenAVX2))}}
 
-var copyRows = []Row[func(*RowCopies)]{{"avx2", AVX2, always(func(r *RowCopies) {
+var copyRows = []Row[func(*RowCopies)]{
+	{"avx512", AVX512, always(func(r *RowCopies) { r.copyBy(copyRowsAVX512) })},
+	{"avx2", AVX2, always(func(r *RowCopies) { r.copyBy(copyRowsAVX2) })},
+}
+
+// copyBy copies rows, those of whole lines by the given kernel.
+func (r *RowCopies) copyBy(whole func(to *byte, apart int, from *byte, stride int, rows *int64, count, size, early int, stream bool)) {
 	size := r.Columns * r.To.Stride
 	if !r.To.hasEvenRows() || !r.From.hasEvenRows() || size == 0 || len(r.Indices) == 0 {
 		copyRowsGo(r)
 		return
 	}
 	to, apart, from, stride := (*byte)(r.To.Row(r.First, 0).P), int(r.To.Strides[0]), (*byte)(r.From.P), int(r.From.Strides[0])
-	if size <= 64 {
+	switch lines := int64(uintptr(unsafe.Pointer(to))) | int64(apart) | size; {
+	case size <= 64:
 		copyNarrowRowsAVX2(to, apart, from, stride, &r.Indices[0], len(r.Indices), int(size))
-		return
+	case lines%streamAlignment == 0:
+		whole(to, apart, from, stride, &r.Indices[0], len(r.Indices), int(size), r.Early, r.Stream)
+	default:
+		copyRowsAVX2(to, apart, from, stride, &r.Indices[0], len(r.Indices), int(size), r.Early, false)
 	}
-	lines := (int64(uintptr(unsafe.Pointer(to)))|int64(apart)|size)%streamAlignment == 0
-	copyRowsAVX2(to, apart, from, stride, &r.Indices[0], len(r.Indices), int(size), r.Early, r.Stream && lines)
-})}}
+}
 
 // copyBytes copies some bytes of the rows with numbers, one of them at least.
 func copyBytes(to unsafe.Pointer, apart int64, from unsafe.Pointer, stride int64, rows []int64, size int64) {
