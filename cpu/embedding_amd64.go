@@ -17,7 +17,17 @@ var outsideRows = []Row[IndexSearch]{
 
 var widenRows = []Row[func(to []int64, from []int32)]{{"avx2", AVX2, always(widenBy(widenAVX2))}}
 
-var copyRows = []Row[func(*RowCopies)]{{"avx2", AVX2, always(func(r *RowCopies) {
+var copyRows = []Row[func(*RowCopies)]{
+	{"avx512", AVX512, always(func(r *RowCopies) { r.copyBy(copyRowsAVX512, longestWhole) })},
+	{"avx2", AVX2, always(func(r *RowCopies) { r.copyBy(copyRowsAVX2, 0) })},
+}
+
+// longestWhole is how many bytes rows have that AVX-512 copies: longer ones take up to 1.1 times as long, where they
+// come from memory.
+const longestWhole = 512
+
+// copyBy copies rows, those of whole lines and of so many bytes by the given kernel.
+func (r *RowCopies) copyBy(whole func(to *byte, apart int, from *byte, stride int, rows *int64, count, size, early int, stream bool), longest int64) {
 	size := r.Columns * r.To.Stride
 	if !r.To.hasEvenRows() || !r.From.hasEvenRows() || size == 0 || len(r.Indices) == 0 {
 		copyRowsGo(r)
@@ -29,8 +39,11 @@ var copyRows = []Row[func(*RowCopies)]{{"avx2", AVX2, always(func(r *RowCopies) 
 		return
 	}
 	lines := (int64(uintptr(unsafe.Pointer(to)))|int64(apart)|size)%streamAlignment == 0
-	copyRowsAVX2(to, apart, from, stride, &r.Indices[0], len(r.Indices), int(size), r.Early, r.Stream && lines)
-})}}
+	if !lines || size > longest {
+		whole = copyRowsAVX2
+	}
+	whole(to, apart, from, stride, &r.Indices[0], len(r.Indices), int(size), r.Early, r.Stream && lines)
+}
 
 // copyBytes copies some bytes of the rows with numbers, one of them at least.
 func copyBytes(to unsafe.Pointer, apart int64, from unsafe.Pointer, stride int64, rows []int64, size int64) {

@@ -77,12 +77,12 @@ func (s *ChosenSums[C]) Add(rows []int64, terms Span, scratch *Scratch) {
 		}
 		return
 	}
-	dy := BlockOf[C](scratch, 0, len(rows))
-	loadRow(s.Type.gatherType, dy, terms)
 	if !wide && (s.Late || s.Slots == nil) {
-		s.addLate(rows, terms, dy)
+		s.addLate(rows, terms, scratch)
 		return
 	}
+	dy := BlockOf[C](scratch, 0, len(rows))
+	loadRow(s.Type.gatherType, dy, terms)
 	for i, row := range rows {
 		switch {
 		case row < 0:
@@ -131,19 +131,25 @@ func (s *ChosenSums[C]) addApart(at int, v C) {
 	s.Sums[at] += v
 }
 
-// addLate is Add of 16 bits, where rows get slots.
-func (s *ChosenSums[C]) addLate(rows []int64, terms Span, dy []C) {
+// addLate is Add of 16 bits, where rows get slots. Terms are of the compute type only once there is a second one.
+func (s *ChosenSums[C]) addLate(rows []int64, terms Span, scratch *Scratch) {
 	out, apart, stride := s.Out.P, s.Apart, s.Out.Stride
+	var dy []C
 	for i, row := range rows {
-		if row < 0 || dy[i] == 0 {
+		bits := *(*uint16)(unsafe.Add(terms.P, int64(i)*terms.Stride))
+		if row < 0 || bits<<1 == 0 {
 			continue
 		}
 		to := (*uint16)(unsafe.Add(out, row*apart+int64(i)*stride))
-		if *to != 0 {
-			s.addSecond(row, i, dy[i])
-		} else {
-			*to = *(*uint16)(unsafe.Add(terms.P, int64(i)*terms.Stride))
+		if *to == 0 {
+			*to = bits
+			continue
 		}
+		if dy == nil {
+			dy = BlockOf[C](scratch, 0, len(rows))
+			loadRow(s.Type.gatherType, dy, terms)
+		}
+		s.addSecond(row, i, dy[i])
 	}
 }
 

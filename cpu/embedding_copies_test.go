@@ -42,7 +42,7 @@ func TestEmbeddingRows(t *testing.T) {
 						for i, p := range indices {
 							copy(want[(first+int64(i))*step*size:][:columns*size], tensor.Bytes(from)[p*step*size:])
 						}
-						c := RowCopies{First: first, Indices: indices, Columns: columns, Stream: count == 40}
+						c := RowCopies{First: first, Indices: indices, Columns: columns, Early: int(count) % 5, Stream: count == 40}
 						c.To, c.From = rowsOf(to, step), rowsOf(from, step)
 						kernel(&c)
 						StoreFence()

@@ -12,11 +12,15 @@ const leastImage = 2048
 // gradients lie so. Where there are more for an image's size, what is done for all channels of a position, or in
 // a frame, takes less time than this; measured.
 func TakesFew[C Compute](g *Sampler, out Image, channels, positions int64) bool {
-	size, each := int64(unsafe.Sizeof(C(0))), positions*min(channels+3, 12)*3
+	size, pixels := int64(unsafe.Sizeof(C(0))), g.Size[0]*g.Size[1]*g.Size[2]
+	each := positions * min(channels+3, 64/size) * 3
 	if g.Mode == Bilinear {
 		each <<= g.Dims - 1
 	}
-	return g.Mode != Bicubic && positions <= ChunkSize && each <= max(leastImage/channels, g.Size[0]*g.Size[1]*g.Size[2]*size) &&
+	if channels > maxQuad && pixels*size%smallestPage == 0 { // channels that other ways store side by side lie a large power of 2 apart
+		each /= 2
+	}
+	return g.Mode != Bicubic && positions <= ChunkSize && each <= max(leastImage/channels, pixels*size) &&
 		out.DType.Size() == size && out.compact(g.Size, g.Dims) && takesPixels[C](g)
 }
 

@@ -254,8 +254,15 @@ func divideRowAVX2BF16(from *byte, n int, by *byte, to *byte)
 //go:noescape
 func divideRowAVX2F16(from *byte, n int, by *byte, to *byte)
 
+// copyRowsAVX512 copies count rows of size bytes, whole lines of: row i, apart bytes after the one before it, is row rows[i] of from,
+// whose rows lie stride bytes apart; early says how many rows ahead memory is asked for, if at all. stream asks for stores
+// around the caches, of rows of whole lines: stores of both kinds to one line wait for each other.
+//
+//go:noescape
+func copyRowsAVX512(to *byte, apart int, from *byte, stride int, rows *int64, count int, size int, early int, stream bool)
+
 // copyRowsAVX2 copies count rows of size bytes, 32 at least: row i, apart bytes after the one before it, is row rows[i] of from,
-// whose rows lie stride bytes apart; early says how many rows ahead memory is asked for. stream asks for stores
+// whose rows lie stride bytes apart; early says how many rows ahead memory is asked for, if at all. stream asks for stores
 // around the caches, of rows of whole lines: stores of both kinds to one line wait for each other.
 //
 //go:noescape

@@ -85116,6 +85116,172 @@ done:
 	VZEROUPPER
 	RET
 
+// func copyRowsAVX512(to *byte, apart int, from *byte, stride int, rows *int64, count int, size int, early int, stream bool)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·copyRowsAVX512(SB), NOSPLIT, $0-65
+	MOVQ rows+32(FP), SI
+	MOVQ count+40(FP), DI
+	MOVQ to+0(FP), R8
+	MOVB stream+64(FP), R10
+	XORQ R9, R9
+
+row:
+	CMPQ    R9, DI
+	JGE     end
+	MOVQ    (SI)(R9*8), CX
+	IMULQ   stride+24(FP), CX
+	ADDQ    from+16(FP), CX
+	MOVQ    R9, DX
+	ADDQ    early+56(FP), DX
+	CMPQ    DX, DI
+	CMOVQGE R9, DX
+	MOVQ    (SI)(DX*8), DX
+	IMULQ   stride+24(FP), DX
+	ADDQ    from+16(FP), DX
+	MOVQ    R8, AX
+	MOVQ    size+48(FP), BX
+	TESTB   R10, R10
+	JEQ     whole
+	CMPQ    BX, $0x00000040
+	JLT     around_done
+
+around:
+	VMOVUPS    (CX), Z0
+	VMOVNTDQ   Z0, (AX)
+	PREFETCHT0 (DX)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000040, CX
+	ADDQ       $0x00000040, DX
+	SUBQ       $0x00000040, BX
+	CMPQ       BX, $0x00000040
+	JGE        around
+
+around_done:
+	JMP copied
+
+whole:
+	CMPQ early+56(FP), $0x00
+	JEQ  near
+	CMPQ BX, $0x00000100
+	JLT  later4_done
+
+later4:
+	VMOVUPS    (CX), Z0
+	VMOVUPS    Z0, (AX)
+	PREFETCHT0 (DX)
+	VMOVUPS    64(CX), Z0
+	VMOVUPS    Z0, 64(AX)
+	PREFETCHT0 64(DX)
+	VMOVUPS    128(CX), Z0
+	VMOVUPS    Z0, 128(AX)
+	PREFETCHT0 128(DX)
+	VMOVUPS    192(CX), Z0
+	VMOVUPS    Z0, 192(AX)
+	PREFETCHT0 192(DX)
+	ADDQ       $0x00000100, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, DX
+	SUBQ       $0x00000100, BX
+	CMPQ       BX, $0x00000100
+	JGE        later4
+
+later4_done:
+	CMPQ BX, $0x00000080
+	JLT  later2_done
+
+later2:
+	VMOVUPS    (CX), Z0
+	VMOVUPS    Z0, (AX)
+	PREFETCHT0 (DX)
+	VMOVUPS    64(CX), Z0
+	VMOVUPS    Z0, 64(AX)
+	PREFETCHT0 64(DX)
+	ADDQ       $0x00000080, AX
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000080, DX
+	SUBQ       $0x00000080, BX
+	CMPQ       BX, $0x00000080
+	JGE        later2
+
+later2_done:
+	CMPQ BX, $0x00000040
+	JLT  later1_done
+
+later1:
+	VMOVUPS    (CX), Z0
+	VMOVUPS    Z0, (AX)
+	PREFETCHT0 (DX)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000040, CX
+	ADDQ       $0x00000040, DX
+	SUBQ       $0x00000040, BX
+	CMPQ       BX, $0x00000040
+	JGE        later1
+
+later1_done:
+	JMP rest
+
+near:
+	CMPQ BX, $0x00000100
+	JLT  here4_done
+
+here4:
+	VMOVUPS (CX), Z0
+	VMOVUPS Z0, (AX)
+	VMOVUPS 64(CX), Z0
+	VMOVUPS Z0, 64(AX)
+	VMOVUPS 128(CX), Z0
+	VMOVUPS Z0, 128(AX)
+	VMOVUPS 192(CX), Z0
+	VMOVUPS Z0, 192(AX)
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x00000100, BX
+	CMPQ    BX, $0x00000100
+	JGE     here4
+
+here4_done:
+	CMPQ BX, $0x00000080
+	JLT  here2_done
+
+here2:
+	VMOVUPS (CX), Z0
+	VMOVUPS Z0, (AX)
+	VMOVUPS 64(CX), Z0
+	VMOVUPS Z0, 64(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000080, DX
+	SUBQ    $0x00000080, BX
+	CMPQ    BX, $0x00000080
+	JGE     here2
+
+here2_done:
+	CMPQ BX, $0x00000040
+	JLT  here1_done
+
+here1:
+	VMOVUPS (CX), Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000040, BX
+	CMPQ    BX, $0x00000040
+	JGE     here1
+
+here1_done:
+rest:
+copied:
+	ADDQ apart+8(FP), R8
+	INCQ R9
+	JMP  row
+
+end:
+	VZEROUPPER
+	RET
+
 // func copyRowsAVX2(to *byte, apart int, from *byte, stride int, rows *int64, count int, size int, early int, stream bool)
 // Requires: AVX, CMOV, MMX+
 TEXT ·copyRowsAVX2(SB), NOSPLIT, $0-65
@@ -85146,10 +85312,10 @@ row:
 	JLT     around_done
 
 around:
-	VMOVDQU    (CX), Y0
+	VMOVUPS    (CX), Y0
 	VMOVNTDQ   Y0, (AX)
 	PREFETCHT0 (DX)
-	VMOVDQU    32(CX), Y0
+	VMOVUPS    32(CX), Y0
 	VMOVNTDQ   Y0, 32(AX)
 	ADDQ       $0x00000040, AX
 	ADDQ       $0x00000040, CX
@@ -85162,49 +85328,122 @@ around_done:
 	JMP copied
 
 whole:
+	CMPQ early+56(FP), $0x00
+	JEQ  near
 	CMPQ BX, $0x00000080
-	JLT  lines_done
+	JLT  later4_done
 
-lines:
-	VMOVDQU    (CX), Y0
-	VMOVDQU    Y0, (AX)
+later4:
+	VMOVUPS    (CX), Y0
+	VMOVUPS    Y0, (AX)
 	PREFETCHT0 (DX)
-	VMOVDQU    32(CX), Y0
-	VMOVDQU    Y0, 32(AX)
-	VMOVDQU    64(CX), Y0
-	VMOVDQU    Y0, 64(AX)
+	VMOVUPS    32(CX), Y0
+	VMOVUPS    Y0, 32(AX)
+	VMOVUPS    64(CX), Y0
+	VMOVUPS    Y0, 64(AX)
 	PREFETCHT0 64(DX)
-	VMOVDQU    96(CX), Y0
-	VMOVDQU    Y0, 96(AX)
+	VMOVUPS    96(CX), Y0
+	VMOVUPS    Y0, 96(AX)
 	ADDQ       $0x00000080, AX
 	ADDQ       $0x00000080, CX
 	ADDQ       $0x00000080, DX
 	SUBQ       $0x00000080, BX
 	CMPQ       BX, $0x00000080
-	JGE        lines
+	JGE        later4
 
-lines_done:
+later4_done:
+	CMPQ BX, $0x00000040
+	JLT  later2_done
+
+later2:
+	VMOVUPS    (CX), Y0
+	VMOVUPS    Y0, (AX)
+	PREFETCHT0 (DX)
+	VMOVUPS    32(CX), Y0
+	VMOVUPS    Y0, 32(AX)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000040, CX
+	ADDQ       $0x00000040, DX
+	SUBQ       $0x00000040, BX
+	CMPQ       BX, $0x00000040
+	JGE        later2
+
+later2_done:
 	CMPQ BX, $0x00000020
-	JLT  vectors_done
+	JLT  later1_done
 
-vectors:
-	VMOVDQU    (CX), Y0
-	VMOVDQU    Y0, (AX)
+later1:
+	VMOVUPS    (CX), Y0
+	VMOVUPS    Y0, (AX)
 	PREFETCHT0 (DX)
 	ADDQ       $0x00000020, AX
 	ADDQ       $0x00000020, CX
 	ADDQ       $0x00000020, DX
 	SUBQ       $0x00000020, BX
 	CMPQ       BX, $0x00000020
-	JGE        vectors
+	JGE        later1
 
-vectors_done:
+later1_done:
+	JMP rest
+
+near:
+	CMPQ BX, $0x00000080
+	JLT  here4_done
+
+here4:
+	VMOVUPS (CX), Y0
+	VMOVUPS Y0, (AX)
+	VMOVUPS 32(CX), Y0
+	VMOVUPS Y0, 32(AX)
+	VMOVUPS 64(CX), Y0
+	VMOVUPS Y0, 64(AX)
+	VMOVUPS 96(CX), Y0
+	VMOVUPS Y0, 96(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000080, DX
+	SUBQ    $0x00000080, BX
+	CMPQ    BX, $0x00000080
+	JGE     here4
+
+here4_done:
+	CMPQ BX, $0x00000040
+	JLT  here2_done
+
+here2:
+	VMOVUPS (CX), Y0
+	VMOVUPS Y0, (AX)
+	VMOVUPS 32(CX), Y0
+	VMOVUPS Y0, 32(AX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000040, BX
+	CMPQ    BX, $0x00000040
+	JGE     here2
+
+here2_done:
+	CMPQ BX, $0x00000020
+	JLT  here1_done
+
+here1:
+	VMOVUPS (CX), Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x00000020, AX
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x00000020, BX
+	CMPQ    BX, $0x00000020
+	JGE     here1
+
+here1_done:
+rest:
 	TESTQ   BX, BX
 	JEQ     copied
 	LEAQ    -32(AX)(BX*1), AX
 	LEAQ    -32(CX)(BX*1), CX
-	VMOVDQU (CX), Y0
-	VMOVDQU Y0, (AX)
+	VMOVUPS (CX), Y0
+	VMOVUPS Y0, (AX)
 
 copied:
 	ADDQ apart+8(FP), R8

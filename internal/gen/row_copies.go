@@ -1,18 +1,27 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// rowCopies emits the copies of rows of more than 64 bytes.
+// rowCopies emits the copies of rows of more than 64 bytes; with AVX-512, of whole lines.
 func rowCopies(c *build.Context) {
-	beginFunction(c, "copyRowsAVX2", "func(to *byte, apart int, from *byte, stride int, rows *int64, count, size, early int, stream bool)",
-		"copyRowsAVX2 copies count rows of size bytes, 32 at least: row i, apart bytes after the one before it, is row rows[i] of from,",
-		"whose rows lie stride bytes apart; early says how many rows ahead memory is asked for. stream asks for stores",
+	for _, isa := range isas {
+		rowCopyOf(c, isa)
+	}
+}
+
+func rowCopyOf(c *build.Context, isa *isa) {
+	name, size := "copyRows"+isa.name, either(isa.masks, "whole lines of", "32 at least")
+	beginFunction(c, name, "func(to *byte, apart int, from *byte, stride int, rows *int64, count, size, early int, stream bool)",
+		name+" copies count rows of size bytes, "+size+": row i, apart bytes after the one before it, is row rows[i] of from,",
+		"whose rows lie stride bytes apart; early says how many rows ahead memory is asked for, if at all. stream asks for stores",
 		"around the caches, of rows of whole lines: stores of both kinds to one line wait for each other.")
-	r := rowCopy{c, c.GP64(), c.GP64(), c.GP64(), c.GP64()}
+	r := rowCopy{c, isa, c.GP64(), c.GP64(), c.GP64(), c.GP64()}
 	rows, count, to := param(c, "rows"), param(c, "count"), param(c, "to")
 	number, stream := c.GP64(), c.GP8()
 	c.Load(c.Param("stream"), stream)
@@ -35,9 +44,15 @@ func rowCopies(c *build.Context) {
 	branch(c.TESTB, stream, stream, c.JEQ, "whole")
 	r.around()
 	c.Label("whole")
-	r.loop("lines", 128, true, c.VMOVDQU)
-	r.loop("vectors", 32, true, c.VMOVDQU)
-	r.last(32)
+	branch(c.CMPQ, place(c, "early"), operand.Imm(0), c.JEQ, "near")
+	r.all("later", true)
+	c.JMP(operand.LabelRef("rest"))
+	c.Label("near")
+	r.all("here", false)
+	c.Label("rest")
+	if !isa.masks {
+		r.last(isa.bytes)
+	}
 	c.Label("copied")
 	c.ADDQ(place(c, "apart"), to)
 	c.INCQ(number)
@@ -50,6 +65,7 @@ func rowCopies(c *build.Context) {
 // later is a row that will be.
 type rowCopy struct {
 	c                     *build.Context
+	isa                   *isa
 	to, from, later, left reg.GPVirtual
 }
 
@@ -57,6 +73,13 @@ type rowCopy struct {
 func (r rowCopy) around() {
 	r.loop("around", 64, true, r.c.VMOVNTDQ)
 	r.c.JMP(operand.LabelRef("copied"))
+}
+
+// all copies whole vectors, four at a time, then two, then one.
+func (r rowCopy) all(name string, prefetch bool) {
+	for vectors := 4; vectors > 0; vectors /= 2 {
+		r.loop(fmt.Sprint(name, vectors), vectors*r.isa.bytes, prefetch, r.store)
+	}
 }
 
 // loop copies as many bytes at a time while there are as many.
@@ -72,15 +95,17 @@ func (r rowCopy) loop(name string, bytes int, prefetch bool, store func(from, to
 
 // vectors copies bytes, and asks for those of a later row.
 func (r rowCopy) vectors(bytes int, prefetch bool, store func(from, to operand.Op)) {
-	for at := 0; at < bytes; at += 32 {
-		v := r.c.YMM()
-		r.c.VMOVDQU(operand.Mem{Base: r.from, Disp: at}, v)
+	for at := 0; at < bytes; at += r.isa.bytes {
+		v := r.isa.vector(r.c)
+		r.c.VMOVUPS(operand.Mem{Base: r.from, Disp: at}, v)
 		store(v, operand.Mem{Base: r.to, Disp: at})
 		if prefetch && at%64 == 0 {
 			r.c.PREFETCHT0(operand.Mem{Base: r.later, Disp: at})
 		}
 	}
 }
+
+func (r rowCopy) store(from, to operand.Op) { r.c.VMOVUPS(from, to) }
 
 func (r rowCopy) advance(bytes operand.Op) {
 	for _, p := range []reg.GPVirtual{r.to, r.from, r.later} {
@@ -96,5 +121,5 @@ func (r rowCopy) last(bytes int) {
 	for _, p := range []reg.GPVirtual{r.to, r.from} {
 		c.LEAQ(operand.Mem{Base: p, Index: r.left, Scale: 1, Disp: -bytes}, p)
 	}
-	r.vectors(bytes, false, c.VMOVDQU)
+	r.vectors(bytes, false, r.store)
 }
