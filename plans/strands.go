@@ -1,6 +1,9 @@
 package plans
 
-import "github.com/isobit-ml/isobit/cpu"
+import (
+	"github.com/isobit-ml/isobit/cpu"
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // Many runs in a call of a kernel (cpu.Runs). Of small tensors, runs are taken one after
 // the other. Tensors that come from memory are divided into windows. Either a window has
@@ -186,7 +189,8 @@ func (l *layout) skip(d int, steps int64) {
 
 // strandJob makes the job of a kernel over a call's strands.
 func strandJob(f *groupedPlan, kernel cpu.Elementwise) job {
-	far := f.bytes() > streamFrom/2 // so that the last level may not hold all of it either
+	// Of inputs that are as large as this the last level may not hold all.
+	far := f.args.Stream || f.bytes()-tensor.NumElements(f.shape)*f.size[firstOutput] > streamFrom/2
 	return func(c *call, w *worker, number int64) {
 		s, l, cur := &c.strands, c.strands.first, &w.cursors[ofElements]
 		inner := l.dims - 1
