@@ -24,7 +24,7 @@ func TestAgain(t *testing.T) {
 		want := defined(t, c)
 		defer plans.SetBeforeAgain(func() { again[c.Op.Name]++ })()
 		mixed := testcase.Mixed(r)
-		for _, layout := range []testcase.Layout{nil, nil, mixed, mixed, nil, testcase.Sliced, testcase.Sliced} {
+		for _, layout := range []testcase.Layout{nil, nil, mixed, mixed, testcase.Sliced, testcase.Sliced, nil} {
 			placed, workspace, free := c.Place(plan, testcase.Options{Layout: layout})
 			for range 2 {
 				placed.Reset(c)
