@@ -24,7 +24,7 @@ func TestAgain(t *testing.T) {
 		want := defined(t, c)
 		defer plans.SetBeforeAgain(func() { again[c.Op.Name]++ })()
 		mixed := testcase.Mixed(r)
-		for _, layout := range []testcase.Layout{nil, nil, mixed, mixed, nil, testcase.Sliced, testcase.Sliced} {
+		for _, layout := range []testcase.Layout{nil, nil, mixed, mixed, testcase.Sliced, testcase.Sliced, nil} {
 			placed, workspace, free := c.Place(plan, testcase.Options{Layout: layout})
 			for range 2 {
 				placed.Reset(c)
@@ -128,7 +128,10 @@ func TestWrongAgain(t *testing.T) {
 		assert.ErrorContains(t, plan.Run(0, nil, views), wrong)
 	}
 	assert.Greater(t, again, 10)
-	assert.ErrorContains(t, plan.Run(0, nil, good()[:3]), "has 3 tensors")
+	require.NoError(t, plan.Run(0, nil, good()))
+	assert.ErrorContains(t, plan.Run(0, nil, good()[:3]), "has 3 tensors; want 4")
+	require.NoError(t, plan.Run(0, nil, good()))
+	assert.ErrorContains(t, plan.Run(0, nil, append(good(), tensor.View{})), "has 5 tensors; want 4")
 }
 
 // An output that lies on an input is found after runs that copied the input first.

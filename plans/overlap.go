@@ -7,13 +7,11 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// place is the addresses that a tensor takes, the last one not among them; none
-// where it is absent or empty.
+// place is the addresses that a tensor takes, the last one not among them; 0 and 0,
+// which overlap nothing, where it is absent or empty.
 type place struct{ begin, end int64 }
 
-func (p place) overlaps(q place) bool {
-	return p.begin != p.end && q.begin != q.end && p.begin < q.end && q.begin < p.end
-}
+func (p place) overlaps(q place) bool { return p.begin < q.end && q.begin < p.end }
 
 // overlapsItself reports whether two indices may name the same element: true
 // unless every dimension steps over all of those with smaller strides.
@@ -45,11 +43,8 @@ func overlapsItself(v *tensor.View) bool {
 func (pl *plan) checkOverlap(c *call) error {
 	o := pl.problem.op
 	for _, i := range pl.outputs {
-		if c.places[i].begin == c.places[i].end {
-			continue
-		}
 		for j := range c.args {
-			if !c.places[i].overlaps(c.places[j]) || j == i || (o.args[j].out && j < i) {
+			if j == i || !c.places[i].overlaps(c.places[j]) {
 				continue
 			}
 			if interleaved(c, i, j) || slices.Contains(o.inPlace, [2]int{i, j}) && sameTensor(&c.args[i], &c.args[j]) {
