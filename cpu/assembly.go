@@ -25,7 +25,7 @@ type kernel struct {
 	quick   bool // has a way without divisions (internal/gen/quick.go)
 	heads   bool // may store runs around the caches that begin within a cache line
 	chooses bool // chooses the parameters of runs itself
-	begins  bool // begins the sums of runs itself (internal/gen/fresh_runs.go)
+	holds   bool // holds the sums of runs in registers (internal/gen/held_runs.go)
 	run     func(n int, c *kernelCall)
 }
 
@@ -89,10 +89,10 @@ func elementwiseRows(ks kernels, data int, definition func(Types) (Elementwise, 
 func stripedRows(ks kernels, data int, definition func(Types) (Striped, bool)) []Row[Striped] {
 	all := func(t Types) (Striped, bool) {
 		kernel, ok := definition(t)
-		return groupByGroup(kernel, int(t.Compute.Size())), ok
+		return ForCompute(t.Compute, groupByGroup[float32], groupByGroup[float64])(kernel), ok
 	}
 	return rows(ks, data, all, func(k *kernel, slow Striped) Striped {
-		one := groupByGroup(func(n int, pos int64, a *Args) {
+		one := ForCompute(k.compute, groupByGroup[float32], groupByGroup[float64])(func(n int, pos int64, a *Args) {
 			if !k.takes(n, a) {
 				slow(n, pos, a)
 				return
@@ -107,9 +107,9 @@ func stripedRows(ks kernels, data int, definition func(Types) (Striped, bool)) [
 					k.stripe(m, int((pos+int64(at))%Lanes), a)
 				}
 			})
-		}, int(k.compute.Size()))
+		})
 		return func(n int, pos int64, a *Args) {
-			if lane := int(pos % Lanes); a.Runs.Steps == 0 || lane > 0 && lane+n > Lanes || !k.tryGroups(n, lane, data, a) {
+			if a.Runs.Steps == 0 || !k.tryGroups(n, int(pos%Lanes), data, a) {
 				one(n, pos, a)
 			}
 		}
@@ -156,13 +156,17 @@ func (k *kernel) stripe(m, lane int, a *Args) {
 
 // rotateLanes rotates both sets of lanes to the left by a number of lanes.
 func (s *Scratch) rotateLanes(by, size int) {
-	memory := &s.part.memory[0]
 	for i := range 2 {
-		lanes := unsafe.Slice((*byte)(unsafe.Pointer(&s.lanes[i])), Lanes*size)
-		copy(memory[:], lanes)
-		n := copy(lanes, memory[by*size:Lanes*size])
-		copy(lanes[n:], memory[:by*size])
+		s.turnLanes(unsafe.Pointer(&s.lanes[i]), by, size)
 	}
+}
+
+// turnLanes does so with a set of lanes.
+func (s *Scratch) turnLanes(set unsafe.Pointer, by, size int) {
+	memory, lanes := &s.part.memory[0], unsafe.Slice((*byte)(set), Lanes*size)
+	copy(memory[:], lanes)
+	n := copy(lanes, memory[by*size:Lanes*size])
+	copy(lanes[n:], memory[:by*size])
 }
 
 const (

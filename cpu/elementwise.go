@@ -18,7 +18,7 @@ type Args struct {
 	// data input is soon needed. 0: unknown.
 	Ahead int
 	// Wide says that a striped kernel adds the terms of element i to Sums[0][i]
-	// and Sums[1][i], not to the lanes of the scratch.
+	// and Sums[1][i], not to the lanes of the scratch. (Runs may fold to Sums, too.)
 	Wide bool
 	Sums [2]Span // of the compute type
 	Runs Runs
@@ -38,11 +38,15 @@ type Args struct {
 //     element and the same in all runs.
 //   - A striped kernel takes one round and one strand, of MaxGroupRuns runs at most. Each
 //     run is a group, and leaves its sums in LanesOfGroup.
+//   - Where it is to Fold, it leaves what these fold to in Sums, one of each run, which lie one
+//     after the other. Of runs that do not Keep sums it takes any number then.
 type Runs struct {
 	Steps, Strands, Rounds int
 	Step, Apart, Round     [MaxInputs + MaxOutputs]int64
 	Keep                   bool // a striped kernel adds to the sums in LanesOfGroup, which it else clears
-	lane                   int  // of a run's first element
+	Turn                   int  // it leaves the lanes there turned, so that this one comes first
+	Fold                   bool
+	lane                   int // of a run's first element
 }
 
 // At returns the arguments that start i elements further on.

@@ -1,6 +1,10 @@
 package cpu
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // Groups of a run each, many in a call of a striped kernel: see Args.Runs.
 
@@ -26,36 +30,62 @@ func (s *Scratch) lanesOfGroup(number, sum, size int) unsafe.Pointer {
 	return unsafe.Pointer(&unsafe.Slice((*byte)(unsafe.Pointer(&s.groups)), unsafe.Sizeof(s.groups))[(2*number+sum)*Lanes*size])
 }
 
-// RotateLanes rotates the lanes of a call's first groups, so that lane number by becomes the first.
-func RotateLanes[C Compute](s *Scratch, groups, by int) {
-	if by == 0 {
-		return
-	}
-	for all := LanesOfGroups[C](s, groups); len(all) > 0; all = all[Lanes:] {
-		lanes := *(*[Lanes]C)(all)
-		copy(all[copy(all, lanes[by:]):], lanes[:by])
-	}
-}
-
 // groupByGroup makes a kernel that takes many groups of one that takes one.
-func groupByGroup(one Striped, size int) Striped {
+func groupByGroup[C Compute](one Striped) Striped {
 	return func(n int, pos int64, a *Args) {
 		if a.Runs.Steps == 0 {
 			one(n, pos, a)
 			return
 		}
-		keep, s, bytes := a.Runs.Keep, a.Scratch, func(lanes unsafe.Pointer) []byte { return unsafe.Slice((*byte)(lanes), Lanes*size) }
+		r, s := a.Runs, a.Scratch
 		a.forRuns(func(group int) {
-			for i := range 2 {
-				lanes := bytes(unsafe.Pointer(&s.lanes[i]))
-				if clear(lanes); keep {
-					copy(lanes, bytes(s.lanesOfGroup(group, i, size)))
+			for i, lanes := range BothLanes[C](s) {
+				if *lanes = ([Lanes]C{}); r.Keep {
+					*lanes = *LanesOfGroup[C](s, group)[i]
 				}
 			}
 			one(n, pos, a)
-			for i := range 2 {
-				copy(bytes(s.lanesOfGroup(group, i, size)), bytes(unsafe.Pointer(&s.lanes[i])))
+			s.rotateLanes(r.Turn, int(unsafe.Sizeof(C(0))))
+			for i, lanes := range BothLanes[C](s) {
+				if r.Fold {
+					*(*C)(a.Sums[i].At(int64(group)).P) = foldLanes(lanes)
+				} else {
+					*LanesOfGroup[C](s, group)[i] = *lanes
+				}
 			}
 		})
 	}
+}
+
+// HoldsRuns reports whether rows of an instruction set hold the sums of runs in registers (internal/gen/held_runs.go).
+func (i ISA) HoldsRuns(compute, code tensor.DType) bool {
+	return i == AVX512 && compute == tensor.F32 && code == tensor.None
+}
+
+// tryGroups runs a striped kernel on many groups, whose first elements belong to a lane,
+// and reports whether it could.
+func (k *kernel) tryGroups(n, lane, data int, a *Args) bool {
+	r, c, s, size := &a.Runs, &a.call, a.Scratch, int(k.compute.Size())
+	held := k.holds && lane == 0 && n <= runsCall
+	if !held && (r.Fold || lane > 0 && lane+n > Lanes) {
+		return false
+	}
+	if !r.Fold || r.Keep {
+		c.sum0 = s.lanesOfGroup(0, 0, size)
+	}
+	if held {
+		vector := vectorBytes[k.needs] / size
+		c.held, c.fresh, c.folds = true, !r.Keep, r.Fold
+		c.turn, c.turnTo = uint32(r.Turn%vector), (Lanes-r.Turn/vector*vector)%Lanes*size
+	} else if !r.Keep {
+		clear(unsafe.Slice((*byte)(c.sum0), r.Steps*2*Lanes*size))
+	}
+	r.lane = lane
+	done := k.tryRuns(n, data, a)
+	if *c, r.lane = (kernelCall{}), 0; done && !held && r.Turn > 0 {
+		for i := range 2 * r.Steps {
+			s.turnLanes(s.lanesOfGroup(0, i, size), r.Turn, size)
+		}
+	}
+	return done
 }

@@ -79,21 +79,6 @@ func (a *Args) move(r *Runs, round, step, strand, by int) {
 	}
 }
 
-// tryGroups runs a striped kernel on many groups, whose first elements belong to a lane,
-// and reports whether it could.
-func (k *kernel) tryGroups(n, lane, data int, a *Args) bool {
-	s, size := a.Scratch, int(k.compute.Size())
-	a.call.sum0 = s.lanesOfGroup(0, 0, size)
-	a.call.fresh = k.begins && !a.Runs.Keep && lane == 0 && n <= runsCall
-	if !a.Runs.Keep && !a.call.fresh {
-		clear(unsafe.Slice((*byte)(a.call.sum0), a.Runs.Steps*2*Lanes*size))
-	}
-	a.Runs.lane = lane
-	done := k.tryRuns(n, data, a)
-	a.call.sum0, a.Runs.lane = nil, 0
-	return done
-}
-
 // tryRuns runs the kernel on many runs, and reports whether it could.
 func (k *kernel) tryRuns(n, data int, a *Args) bool {
 	r, c := &a.Runs, &a.call
@@ -103,7 +88,7 @@ func (k *kernel) tryRuns(n, data int, a *Args) bool {
 			return false
 		}
 		k.loadRuns(a, n, data, 0, c.steps)
-		c.in0, c.in1, c.out = k.start(a, &a.In[0], k.in[0]), k.start(a, &a.In[1], k.in[1]), k.start(a, &a.Out[0], k.out)
+		c.in0, c.in1, c.out = k.start(a, 0, &a.In[0], k.in[0]), k.start(a, 1, &a.In[1], k.in[1]), k.start(a, len(a.In), &a.Out[0], k.out)
 		k.run(n, c)
 		c.forget()
 		return true
@@ -177,12 +162,12 @@ func (a *Args) extent(number int, s Span, n int) (e [2]uintptr) {
 }
 
 // start returns the address of a data operand; an absent one is memory of the scratch.
-func (k *kernel) start(a *Args, s *Span, d tensor.DType) unsafe.Pointer {
+func (k *kernel) start(a *Args, number int, s *Span, d tensor.DType) unsafe.Pointer {
 	switch {
 	case d == tensor.None:
 		return nil
 	case s.P == nil:
-		return unsafe.Pointer(&a.Scratch.unused)
+		return a.Scratch.absent(number)
 	}
 	return s.P
 }
@@ -190,15 +175,13 @@ func (k *kernel) start(a *Args, s *Span, d tensor.DType) unsafe.Pointer {
 // forget clears the pointers to operands and to the scratch in a call that is kept.
 func (c *kernelCall) forget() { c.in0, c.in1, c.out, c.params = nil, nil, nil, nil }
 
-// lacks reports whether a data operand is absent that the kernel reads, or one that it
-// writes, where the scratch has no room for runs of n elements.
+// lacks reports whether a data operand is absent that the kernel reads or writes, where the scratch has no room for runs
+// of n elements.
 func (k *kernel) lacks(a *Args, n int) bool {
-	for i, d := range k.in {
-		if d != tensor.None && a.In[i].P == nil {
-			return true
-		}
+	lacks := func(s *Span, d tensor.DType) bool {
+		return d != tensor.None && s.P == nil && (a.Runs.Strands != 1 || n*int(d.Size()) > int(unsafe.Sizeof(a.Scratch.unused)))
 	}
-	return k.out != tensor.None && a.Out[0].P == nil && (a.Runs.Strands != 1 || n*int(k.out.Size()) > int(unsafe.Sizeof(a.Scratch.unused)))
+	return lacks(&a.In[0], k.in[0]) || lacks(&a.In[1], k.in[1]) || lacks(&a.Out[0], k.out)
 }
 
 // operands fills in the call for elements [at, at+m) of each run from a step on.
@@ -216,7 +199,7 @@ func (k *kernel) operands(a *Args, round, step, at, m int) {
 		}
 		size, apart, between := int(d.Size()), int(r.Apart[number]), int(r.Step[number])
 		if p = unsafe.Add(s.P, round*int(r.Round[number])+step*between+at*size); s.P == nil {
-			p, apart, between = unsafe.Pointer(&a.Scratch.unused), 0, 0 // all runs in one place
+			p, apart, between = a.Scratch.absent(number), 0, 0 // all runs in one place
 		}
 		visit = c.visit * size
 		return p, visit, apart - visit, apart*r.Strands - visit, between
@@ -224,6 +207,9 @@ func (k *kernel) operands(a *Args, round, step, at, m int) {
 	c.in0, c.in0Visit, c.in0Apart, c.in0Turn, c.in0Step = place(&a.In[0], 0, k.in[0])
 	c.in1, c.in1Visit, c.in1Apart, c.in1Turn, c.in1Step = place(&a.In[1], 1, k.in[1])
 	c.out, c.outVisit, c.outApart, c.outTurn, c.outStep = place(&a.Out[0], len(a.In), k.out)
+	if c.folds {
+		c.total0, c.total1 = a.Sums[0].At(int64(step)).P, a.Sums[1].At(int64(step)).P
+	}
 	if c.sum0 != nil {
 		size := int(k.compute.Size())
 		lane := func(sum int) unsafe.Pointer { return unsafe.Add(a.Scratch.lanesOfGroup(step, sum, size), r.lane*size) }

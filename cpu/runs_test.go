@@ -98,6 +98,8 @@ type runs struct {
 	strandsOutside         bool // the steps of a strand follow each other in memory
 	shared                 bool // all have the parameters of the first
 	repeats                bool // the call repeats one on other memory
+	turn                   int  // the lane of sums that comes first in the end
+	fold                   bool
 }
 
 func newRuns(table *tableTest, types [3]tensor.DType, r *rand.Rand) *runs {
@@ -109,8 +111,14 @@ func newRuns(table *tableTest, types [3]tensor.DType, r *rand.Rand) *runs {
 	}
 	x.rounds = oneOf(r, 1, 1, 3)
 	if table.sums {
-		x.steps, x.strands, x.rounds = min(x.steps, cpu.MaxGroupRuns), 1, 1
+		x.strands, x.rounds = 1, 1
 		x.first = r.IntN(1+(x.length-1)/cpu.Lanes) * cpu.Lanes
+		if table.name != "min max" {
+			x.turn, x.fold = oneOf(r, 0, 16, r.IntN(cpu.Lanes)), r.IntN(2) == 0
+		}
+		if x.first > 0 || !x.fold {
+			x.steps = min(x.steps, cpu.MaxGroupRuns)
+		}
 	}
 	round := x.length * x.steps * x.strands
 	x.run = newRun(table, types, r, round*x.rounds)
@@ -164,8 +172,8 @@ func (x *runs) check(t *testing.T, row *cpu.Row[cpu.Striped]) {
 	for name, kernel := range map[string]cpu.Striped{row.Name: kernel, "go": definition} {
 		got := x.call(t, kernel, false)
 		what := func() string {
-			return fmt.Sprintf("%s: length=%d first=%d steps=%d strands=%d rounds=%d gap=%d strandsOutside=%v shared=%v repeats=%v inPlace=%d stream=%v out=%v types=%v bounds=[%v, %v]",
-				name, x.length, x.first, x.steps, x.strands, x.rounds, x.gap, x.strandsOutside, x.shared, x.repeats, x.inPlace, x.stream, x.out, x.types, x.lo, x.hi)
+			return fmt.Sprintf("%s: length=%d first=%d steps=%d strands=%d rounds=%d gap=%d strandsOutside=%v shared=%v repeats=%v turn=%d fold=%v inPlace=%d stream=%v out=%v types=%v bounds=[%v, %v]",
+				name, x.length, x.first, x.steps, x.strands, x.rounds, x.gap, x.strandsOutside, x.shared, x.repeats, x.turn, x.fold, x.inPlace, x.stream, x.out, x.types, x.lo, x.hi)
 		}
 		if x.out {
 			compareBits(t, x.types.Out[0], got.out, want.out, "output", what)
@@ -198,6 +206,10 @@ func (x *runs) call(t *testing.T, kernel cpu.Striped, oneByOne bool) (res result
 		if x.first > 0 {
 			kernel(x.first, 0, a)
 			rest.Runs.Keep = true
+		}
+		rest.Runs.Turn, rest.Runs.Fold = x.turn, x.fold
+		if rest.Sums = cpu.ColumnsOf[float32](scratch, 1, x.steps).Row(0); x.types.Compute == tensor.F64 {
+			rest.Sums = cpu.ColumnsOf[float64](scratch, 1, x.steps).Row(0)
 		}
 		before := rest
 		kernel(x.length-x.first, int64(x.first), &rest)
@@ -277,26 +289,34 @@ func (x *runs) oneByOne(kernel cpu.Striped, a *cpu.Args, res *results) {
 	}
 }
 
-// keepSums keeps what a striped kernel left in the lanes of a step's group, or,
-// one by one, in those of the scratch.
+// keepSums keeps what a striped kernel left in the lanes of a step's group, or of what these folded to; one by one, what
+// it should have left, from the lanes of the scratch.
 func (x *runs) keepSums(res *results, step int, oneByOne bool) {
 	if !x.table.sums {
 		return
 	}
-	var sums [2][]byte
-	switch {
-	case x.types.Compute == tensor.F64 && oneByOne:
-		sums = lanes(cpu.BothLanes[float64](scratch), x.table.name)
-	case x.types.Compute == tensor.F64:
-		sums = lanes(cpu.LanesOfGroup[float64](scratch, step), x.table.name)
-	case oneByOne:
-		sums = lanes(cpu.BothLanes[float32](scratch), x.table.name)
-	default:
-		sums = lanes(cpu.LanesOfGroup[float32](scratch, step), x.table.name)
-	}
+	sums := cpu.ForCompute(x.types.Compute, sumsOfStep[float32], sumsOfStep[float64])(x, step, oneByOne)
 	for i := range sums {
 		res.sums[i] = append(res.sums[i], sums[i]...)
 	}
+}
+
+func sumsOfStep[C cpu.Compute](x *runs, step int, oneByOne bool) (sums [2][]byte) {
+	switch both := cpu.BothLanes[C](scratch); {
+	case oneByOne:
+		for _, of := range both {
+			if *of = [cpu.Lanes]C(append(slices.Clone(of[x.turn:]), of[:x.turn]...)); x.fold {
+				*of = [cpu.Lanes]C{cpu.FoldLanes(of)}
+			}
+		}
+		return lanes(both, x.table.name)
+	case x.fold:
+		for i, folded := range cpu.ColumnsOf[C](scratch, 1, x.steps).Sums {
+			*both[i] = [cpu.Lanes]C{folded[step]}
+		}
+		return lanes(both, x.table.name)
+	}
+	return lanes(cpu.LanesOfGroup[C](scratch, step), x.table.name)
 }
 
 // moved returns a span some bytes further on.

@@ -134,3 +134,11 @@ func ofCompute[C Compute, F any](f32, f64 any) *F {
 	}
 	return f32.(*F)
 }
+
+// absent is where an absent data operand lies: zeros, or room.
+func (s *Scratch) absent(number int) unsafe.Pointer {
+	if number < MaxInputs {
+		return unsafe.Pointer(&s.zeros)
+	}
+	return unsafe.Pointer(&s.unused)
+}

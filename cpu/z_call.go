@@ -45,14 +45,20 @@ type kernelCall struct {
 	in0Row     int // the kernel's own: where a run, or a row, of in0 begins
 	in1Row     int
 	outRow     int
-	small      bool           // bounds and lengths allow quick codes where scales are chosen
-	rows       int            // how many rows of elements, a Step apart, have the same parameters; 0: there is one row
-	kind       uint8          // which of the types of codes that the kernel reads
-	half       uint8          // which of the 16-bit types that the kernel takes
-	replaces   bool           // results take the place of elements, and runs end within a step
-	shares     bool           // runs have heads, but follow one another: a line that two share is put together
-	begun      bool           // the kernel's own: the first part of such a line waits for the other
-	fresh      bool           // sums of runs begin with 0, in lane 0, whatever the accumulators are
+	small      bool   // bounds and lengths allow quick codes where scales are chosen
+	rows       int    // how many rows of elements, a Step apart, have the same parameters; 0: there is one row
+	kind       uint8  // which of the types of codes that the kernel reads
+	half       uint8  // which of the 16-bit types that the kernel takes
+	replaces   bool   // results take the place of elements, and runs end within a step
+	shares     bool   // runs have heads, but follow one another: a line that two share is put together
+	begun      bool   // the kernel's own: the first part of such a line waits for the other
+	held       bool   // sums of runs stay in registers; runs begin in lane 0
+	fresh      bool   // then: they begin with 0, whatever the accumulators are
+	folds      bool   // and are folded: to total0 and total1, one of each run
+	turn       uint32 // or left so that one of the first vector's lanes, this one, comes first, and that vector
+	turnTo     int    // so many bytes behind the first accumulators
+	total0     unsafe.Pointer
+	total1     unsafe.Pointer
 	float8     unsafe.Pointer // what codes are rounded to 8-bit floats with: vectors of words of the compute type's size
 	columns    unsafe.Pointer // of rows: what quick codes are made of, for each element of a row; or nil
 	eps        float32        // no scale is chosen below it

@@ -119,7 +119,7 @@ divide11:
 
 after14:
 after13:
-	VMOVSS   296(CX), X9
+	VMOVSS   328(CX), X9
 	VMAXSS   X12, X9, X12
 	VMOVAPS  X10, X9
 	CMPB     79(CX), $0x00
@@ -311,7 +311,7 @@ divide17:
 
 after20:
 after19:
-	VMOVSS   296(CX), X9
+	VMOVSS   328(CX), X9
 	VMAXSS   X12, X9, X12
 	VMOVAPS  X10, X9
 	CMPB     79(CX), $0x00
@@ -457,7 +457,7 @@ divide13:
 
 after16:
 after15:
-	VMOVSS   296(CX), X0
+	VMOVSS   328(CX), X0
 	VMAXSS   X4, X0, X4
 	VMOVAPS  X2, X0
 	CMPB     79(CX), $0x00
@@ -631,7 +631,7 @@ divide19:
 
 after22:
 after21:
-	VMOVSS   296(CX), X0
+	VMOVSS   328(CX), X0
 	VMAXSS   X4, X0, X4
 	VMOVAPS  X2, X0
 	CMPB     79(CX), $0x00

@@ -29,6 +29,8 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS 1024(DI), Z1
+	CMPB         278(CX), $0x00
+	JEQ          kept9
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
@@ -37,38 +39,46 @@ run3:
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z9, Z9, Z9
-	MOVQ         AX, R8
+	JMP          begun10
+
+kept9:
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	VMOVUPS 128(R9), Z4
+	VMOVUPS 192(R9), Z5
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z7
+	VMOVUPS 128(R10), Z8
+	VMOVUPS 192(R10), Z9
+
+begun10:
+	MOVQ AX, R8
 
 next4:
+	CMPQ       R8, $0x00000040
+	JLT        rest5
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near7
+	JEQ        near11
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
-
-near7:
 	CMPB       76(CX), $0x00
-	JNE        near8
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near8
+	JNE        near11
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 	PREFETCHT0 128(SI)(R12*1)
 	PREFETCHT0 192(SI)(R12*1)
 
-near8:
-	CMPQ      R8, $0x00000040
-	JLT       rest5
+near11:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
 	CMPB      272(CX), $0x00
-	JNE       kind10
+	JNE       kind13
 	VPMOVSXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXBD 16(BX), Z15
@@ -77,11 +87,11 @@ near8:
 	VCVTDQ2PS Z16, Z16
 	VPMOVSXBD 48(BX), Z17
 	VCVTDQ2PS Z17, Z17
-	JMP       done9
+	JMP       done12
 
-kind10:
+kind13:
 	CMPB      272(CX), $0x01
-	JNE       kind11
+	JNE       kind14
 	VPMOVZXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVZXBD 16(BX), Z15
@@ -94,11 +104,11 @@ kind10:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done9
+	JMP       done12
 
-kind11:
+kind14:
 	CMPB        272(CX), $0x02
-	JNE         kind12
+	JNE         kind15
 	VPMOVSXBW   (BX), Y14
 	VPSLLW      $0x07, Y14, Y14
 	VPANDD      all32_3f803f80<>+0(SB), Y14, Y15
@@ -135,9 +145,9 @@ kind11:
 	VMOVAPS     Z15, Z15
 	VMOVAPS     Z16, Z16
 	VMOVAPS     Z17, Z17
-	JMP         done9
+	JMP         done12
 
-kind12:
+kind15:
 	VPMOVZXBW (BX), Y14
 	VPSLLW    $0x08, Y14, Y14
 	VCVTPH2PS Y14, Z14
@@ -154,9 +164,9 @@ kind12:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done9
+	JMP       done12
 
-done9:
+done12:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -178,20 +188,20 @@ done9:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around14
+	JNE       around17
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored15
+	JMP       stored18
 
-around14:
+around17:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored15:
+stored18:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
@@ -199,159 +209,131 @@ stored15:
 	JMP  next4
 
 rest5:
-	TESTQ       R8, R8
-	JLE         done6
-	MOVQ        $-1, R12
-	BZHIQ       R8, R12, R12
-	KMOVW       R12, K1
-	VMOVUPS.Z   (DX), K1, Z10
-	CMPB        272(CX), $0x00
-	JNE         kind17
-	VPMOVSXBD.Z (BX), K1, Z11
-	VCVTDQ2PS   Z11, Z11
-	JMP         done16
+	CMPQ       R8, $0x20
+	JLT        few19
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near20
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near20
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
 
-kind17:
-	CMPB        272(CX), $0x01
-	JNE         kind18
-	VPMOVZXBD.Z (BX), K1, Z11
-	VCVTDQ2PS   Z11, Z11
-	VMOVAPS     Z11, Z11
-	JMP         done16
+near20:
+	VMOVUPS   (DX), Z10
+	VMOVUPS   64(DX), Z11
+	CMPB      272(CX), $0x00
+	JNE       kind22
+	VPMOVSXBD (BX), Z12
+	VCVTDQ2PS Z12, Z12
+	VPMOVSXBD 16(BX), Z13
+	VCVTDQ2PS Z13, Z13
+	JMP       done21
 
-kind18:
+kind22:
+	CMPB      272(CX), $0x01
+	JNE       kind23
+	VPMOVZXBD (BX), Z12
+	VCVTDQ2PS Z12, Z12
+	VPMOVZXBD 16(BX), Z13
+	VCVTDQ2PS Z13, Z13
+	VMOVAPS   Z12, Z12
+	VMOVAPS   Z13, Z13
+	JMP       done21
+
+kind23:
 	CMPB        272(CX), $0x02
-	JNE         kind19
-	VPMOVSXBW.Z (BX), K1, Y11
-	VPSLLW      $0x07, Y11, Y11
-	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
-	VPCMPEQW    all32_3f803f80<>+0(SB), Y12, K2
-	VPANDD      all32_bf80bf80<>+0(SB), Y11, Y11
-	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y11
-	VCVTPH2PS   Y11, Z11
-	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
-	VMOVAPS     Z11, Z11
-	JMP         done16
+	JNE         kind24
+	VPMOVSXBW   (BX), Y12
+	VPSLLW      $0x07, Y12, Y12
+	VPANDD      all32_3f803f80<>+0(SB), Y12, Y13
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y13, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y12, Y12
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y12
+	VCVTPH2PS   Y12, Z12
+	VMULPS.BCST all32_43800000<>+0(SB), Z12, Z12
+	VPMOVSXBW   16(BX), Y13
+	VPSLLW      $0x07, Y13, Y13
+	VPANDD      all32_3f803f80<>+0(SB), Y13, Y14
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y14, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y13, Y13
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y13
+	VCVTPH2PS   Y13, Z13
+	VMULPS.BCST all32_43800000<>+0(SB), Z13, Z13
+	VMOVAPS     Z12, Z12
+	VMOVAPS     Z13, Z13
+	JMP         done21
 
-kind19:
-	VPMOVZXBW.Z (BX), K1, Y11
-	VPSLLW      $0x08, Y11, Y11
-	VCVTPH2PS   Y11, Z11
-	VMOVAPS     Z11, Z11
-	JMP         done16
+kind24:
+	VPMOVZXBW (BX), Y12
+	VPSLLW    $0x08, Y12, Y12
+	VCVTPH2PS Y12, Z12
+	VPMOVZXBW 16(BX), Y13
+	VPSLLW    $0x08, Y13, Y13
+	VCVTPH2PS Y13, Z13
+	VMOVAPS   Z12, Z12
+	VMOVAPS   Z13, Z13
+	JMP       done21
 
-done16:
-	VSUBPS    Z1, Z11, Z11
-	VMULPS    Z11, Z10, Z11
-	VADDPS    Z11, Z2, K1, Z2
-	VADDPS    Z10, Z6, K1, Z6
+done21:
+	VSUBPS    Z1, Z12, Z12
+	VSUBPS    Z1, Z13, Z13
+	VMULPS    Z12, Z10, Z12
+	VMULPS    Z13, Z11, Z13
+	VADDPS    Z12, Z2, Z2
+	VADDPS    Z13, Z3, Z3
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
 	VMULPS    Z0, Z10, Z10
-	CMPQ      R8, $0x10
-	JLT       partly21
+	VMULPS    Z0, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around26
 	VMOVDQU64 Z10, (SI)
-	JMP       stored24
+	VMOVDQU64 Z11, 64(SI)
+	JMP       stored27
 
-around23:
+around26:
 	VMOVNTDQ Z10, (SI)
+	VMOVNTDQ Z11, 64(SI)
 
-stored24:
-	JMP stored22
+stored27:
+	SUBQ       $0x20, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near28
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 32(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near28
+	PREFETCHT0 128(SI)(R12*1)
 
-partly21:
-	VMOVUPS Z10, K1, (SI)
-
-stored22:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
-	MOVQ        $-1, R12
-	BZHIQ       R8, R12, R12
-	KMOVW       R12, K1
-	VMOVUPS.Z   64(DX), K1, Z10
-	CMPB        272(CX), $0x00
-	JNE         kind26
-	VPMOVSXBD.Z 16(BX), K1, Z11
-	VCVTDQ2PS   Z11, Z11
-	JMP         done25
-
-kind26:
-	CMPB        272(CX), $0x01
-	JNE         kind27
-	VPMOVZXBD.Z 16(BX), K1, Z11
-	VCVTDQ2PS   Z11, Z11
-	VMOVAPS     Z11, Z11
-	JMP         done25
-
-kind27:
-	CMPB        272(CX), $0x02
-	JNE         kind28
-	VPMOVSXBW.Z 16(BX), K1, Y11
-	VPSLLW      $0x07, Y11, Y11
-	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
-	VPCMPEQW    all32_3f803f80<>+0(SB), Y12, K2
-	VPANDD      all32_bf80bf80<>+0(SB), Y11, Y11
-	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y11
-	VCVTPH2PS   Y11, Z11
-	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
-	VMOVAPS     Z11, Z11
-	JMP         done25
-
-kind28:
-	VPMOVZXBW.Z 16(BX), K1, Y11
-	VPSLLW      $0x08, Y11, Y11
-	VCVTPH2PS   Y11, Z11
-	VMOVAPS     Z11, Z11
-	JMP         done25
-
-done25:
-	VSUBPS    Z1, Z11, Z11
-	VMULPS    Z11, Z10, Z11
-	VADDPS    Z11, Z3, K1, Z3
-	VADDPS    Z10, Z7, K1, Z7
-	VMULPS    Z0, Z10, Z10
-	CMPQ      R8, $0x10
-	JLT       partly30
-	CMPB      76(CX), $0x00
-	JNE       around32
-	VMOVDQU64 Z10, 64(SI)
-	JMP       stored33
-
-around32:
-	VMOVNTDQ Z10, 64(SI)
-
-stored33:
-	JMP stored31
-
-partly30:
-	VMOVUPS Z10, K1, 64(SI)
-
-stored31:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
+near28:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   128(DX), K1, Z10
 	CMPB        272(CX), $0x00
-	JNE         kind35
+	JNE         kind30
 	VPMOVSXBD.Z 32(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
-	JMP         done34
+	JMP         done29
 
-kind35:
+kind30:
 	CMPB        272(CX), $0x01
-	JNE         kind36
+	JNE         kind31
 	VPMOVZXBD.Z 32(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done34
+	JMP         done29
 
-kind36:
+kind31:
 	CMPB        272(CX), $0x02
-	JNE         kind37
+	JNE         kind32
 	VPMOVSXBW.Z 32(BX), K1, Y11
 	VPSLLW      $0x07, Y11, Y11
 	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
@@ -361,62 +343,72 @@ kind36:
 	VCVTPH2PS   Y11, Z11
 	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done34
+	JMP         done29
 
-kind37:
+kind32:
 	VPMOVZXBW.Z 32(BX), K1, Y11
 	VPSLLW      $0x08, Y11, Y11
 	VCVTPH2PS   Y11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done34
+	JMP         done29
 
-done34:
+done29:
 	VSUBPS    Z1, Z11, Z11
 	VMULPS    Z11, Z10, Z11
 	VADDPS    Z11, Z4, K1, Z4
 	VADDPS    Z10, Z8, K1, Z8
 	VMULPS    Z0, Z10, Z10
 	CMPQ      R8, $0x10
-	JLT       partly39
+	JLT       partly34
 	CMPB      76(CX), $0x00
-	JNE       around41
+	JNE       around36
 	VMOVDQU64 Z10, 128(SI)
-	JMP       stored42
+	JMP       stored37
 
-around41:
+around36:
 	VMOVNTDQ Z10, 128(SI)
 
-stored42:
-	JMP stored40
+stored37:
+	JMP stored35
 
-partly39:
+partly34:
 	VMOVUPS Z10, K1, 128(SI)
 
-stored40:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
+stored35:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near38
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 48(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near38
+	PREFETCHT0 192(SI)(R12*1)
+
+near38:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   192(DX), K1, Z10
 	CMPB        272(CX), $0x00
-	JNE         kind44
+	JNE         kind40
 	VPMOVSXBD.Z 48(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
-	JMP         done43
+	JMP         done39
 
-kind44:
+kind40:
 	CMPB        272(CX), $0x01
-	JNE         kind45
+	JNE         kind41
 	VPMOVZXBD.Z 48(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done43
+	JMP         done39
 
-kind45:
+kind41:
 	CMPB        272(CX), $0x02
-	JNE         kind46
+	JNE         kind42
 	VPMOVSXBW.Z 48(BX), K1, Y11
 	VPSLLW      $0x07, Y11, Y11
 	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
@@ -426,76 +418,285 @@ kind45:
 	VCVTPH2PS   Y11, Z11
 	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done43
+	JMP         done39
 
-kind46:
+kind42:
 	VPMOVZXBW.Z 48(BX), K1, Y11
 	VPSLLW      $0x08, Y11, Y11
 	VCVTPH2PS   Y11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done43
+	JMP         done39
 
-done43:
+done39:
 	VSUBPS    Z1, Z11, Z1
 	VMULPS    Z1, Z10, Z1
 	VADDPS    Z1, Z5, K1, Z5
 	VADDPS    Z10, Z9, K1, Z9
 	VMULPS    Z0, Z10, Z0
 	CMPQ      R8, $0x10
-	JLT       partly48
+	JLT       partly44
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around46
 	VMOVDQU64 Z0, 192(SI)
-	JMP       stored51
+	JMP       stored47
 
-around50:
+around46:
 	VMOVNTDQ Z0, 192(SI)
 
-stored51:
-	JMP stored49
+stored47:
+	JMP stored45
 
-partly48:
+partly44:
 	VMOVUPS Z0, K1, 192(SI)
 
-stored49:
+stored45:
+	SUBQ $0x10, R8
+	JMP  done6
+
+few19:
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near48
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near48
+	PREFETCHT0 (SI)(R12*1)
+
+near48:
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   (DX), K1, Z10
+	CMPB        272(CX), $0x00
+	JNE         kind50
+	VPMOVSXBD.Z (BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	JMP         done49
+
+kind50:
+	CMPB        272(CX), $0x01
+	JNE         kind51
+	VPMOVZXBD.Z (BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done49
+
+kind51:
+	CMPB        272(CX), $0x02
+	JNE         kind52
+	VPMOVSXBW.Z (BX), K1, Y11
+	VPSLLW      $0x07, Y11, Y11
+	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y12, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y11, Y11
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y11
+	VCVTPH2PS   Y11, Z11
+	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done49
+
+kind52:
+	VPMOVZXBW.Z (BX), K1, Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done49
+
+done49:
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z2, K1, Z2
+	VADDPS    Z10, Z6, K1, Z6
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly54
+	CMPB      76(CX), $0x00
+	JNE       around56
+	VMOVDQU64 Z10, (SI)
+	JMP       stored57
+
+around56:
+	VMOVNTDQ Z10, (SI)
+
+stored57:
+	JMP stored55
+
+partly54:
+	VMOVUPS Z10, K1, (SI)
+
+stored55:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near58
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 16(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near58
+	PREFETCHT0 64(SI)(R12*1)
+
+near58:
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   64(DX), K1, Z10
+	CMPB        272(CX), $0x00
+	JNE         kind60
+	VPMOVSXBD.Z 16(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	JMP         done59
+
+kind60:
+	CMPB        272(CX), $0x01
+	JNE         kind61
+	VPMOVZXBD.Z 16(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done59
+
+kind61:
+	CMPB        272(CX), $0x02
+	JNE         kind62
+	VPMOVSXBW.Z 16(BX), K1, Y11
+	VPSLLW      $0x07, Y11, Y11
+	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y12, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y11, Y11
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y11
+	VCVTPH2PS   Y11, Z11
+	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done59
+
+kind62:
+	VPMOVZXBW.Z 16(BX), K1, Y11
+	VPSLLW      $0x08, Y11, Y11
+	VCVTPH2PS   Y11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done59
+
+done59:
+	VSUBPS    Z1, Z11, Z1
+	VMULPS    Z1, Z10, Z1
+	VADDPS    Z1, Z3, K1, Z3
+	VADDPS    Z10, Z7, K1, Z7
+	VMULPS    Z0, Z10, Z0
+	CMPQ      R8, $0x10
+	JLT       partly64
+	CMPB      76(CX), $0x00
+	JNE       around66
+	VMOVDQU64 Z0, 64(SI)
+	JMP       stored67
+
+around66:
+	VMOVNTDQ Z0, 64(SI)
+
+stored67:
+	JMP stored65
+
+partly64:
+	VMOVUPS Z0, K1, 64(SI)
+
+stored65:
 	SUBQ $0x10, R8
 
 done6:
-	VMOVUPS Z2, (R9)
-	VMOVUPS Z3, 64(R9)
-	VMOVUPS Z4, 128(R9)
-	VMOVUPS Z5, 192(R9)
-	VMOVUPS Z6, (R10)
-	VMOVUPS Z7, 64(R10)
-	VMOVUPS Z8, 128(R10)
-	VMOVUPS Z9, 192(R10)
-	ADDQ    $0x00000200, R9
-	ADDQ    $0x00000200, R10
-	MOVQ    232(CX), DX
-	ADDQ    152(CX), DX
-	MOVQ    240(CX), BX
-	ADDQ    184(CX), BX
-	MOVQ    248(CX), SI
-	ADDQ    216(CX), SI
-	ADDQ    $0x00000004, DI
-	DECQ    R11
-	JNE     run3
+	CMPB          279(CX), $0x00
+	JEQ           turn7
+	VADDPS        Z4, Z2, Z2
+	VADDPS        Z5, Z3, Z3
+	VADDPS        Z3, Z2, Z2
+	VADDPS        Z8, Z6, Z6
+	VADDPS        Z9, Z7, Z7
+	VADDPS        Z7, Z6, Z6
+	VINSERTF64X4  $0x01, Y6, Z2, Z0
+	VSHUFF64X2    $0xee, Z6, Z2, Z1
+	VADDPS        Z1, Z0, Z0
+	VSHUFF64X2    $0xb1, Z0, Z0, Z1
+	VADDPS        Z1, Z0, Z0
+	VPERMILPS     $0x4e, Z0, Z1
+	VADDPS        Z1, Z0, Z0
+	VPERMILPS     $0xb1, Z0, Z1
+	VADDPS        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	MOVQ          296(CX), DX
+	VMOVSS        X0, (DX)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), DX
+	VMOVSS        X1, (DX)
+	ADDQ          $0x00000004, 304(CX)
+	JMP           over8
+
+turn7:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z0
+	VPADDD.BCST 280(CX), Z0, Z0
+	MOVQ        288(CX), DX
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z3, Z2, Z1
+	VMOVUPS     Z1, (R9)(DX*1)
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z7, Z6, Z1
+	VMOVUPS     Z1, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z4, Z3, Z1
+	VMOVUPS     Z1, (R9)(DX*1)
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z8, Z7, Z1
+	VMOVUPS     Z1, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z5, Z4, Z1
+	VMOVUPS     Z1, (R9)(DX*1)
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z9, Z8, Z1
+	VMOVUPS     Z1, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z2, Z5, Z1
+	VMOVUPS     Z1, (R9)(DX*1)
+	VMOVDQA64   Z0, Z0
+	VPERMI2PS   Z6, Z9, Z0
+	VMOVUPS     Z0, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+
+over8:
+	ADDQ $0x00000200, R9
+	ADDQ $0x00000200, R10
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	ADDQ $0x00000004, DI
+	DECQ R11
+	JNE  run3
 	VZEROUPPER
 	RET
 
 other2:
-step52:
+step68:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn56:
+turn72:
 	CMPQ AX, 104(CX)
-	JLT  turns58
+	JLT  turns74
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand59:
+strand75:
 	VBROADCASTSS (R13), Z0
 	VBROADCASTSS 1024(R13), Z1
 	MOVQ         104(CX), R8
@@ -508,23 +709,23 @@ strand59:
 	VMOVUPS      128(R10), Z8
 	VMOVUPS      192(R10), Z9
 
-block57:
+block73:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near60
+	JEQ        near76
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
 	PREFETCHT1 192(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 
-near60:
+near76:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
 	CMPB      272(CX), $0x00
-	JNE       kind62
+	JNE       kind78
 	VPMOVSXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXBD 16(BX), Z15
@@ -533,11 +734,11 @@ near60:
 	VCVTDQ2PS Z16, Z16
 	VPMOVSXBD 48(BX), Z17
 	VCVTDQ2PS Z17, Z17
-	JMP       done61
+	JMP       done77
 
-kind62:
+kind78:
 	CMPB      272(CX), $0x01
-	JNE       kind63
+	JNE       kind79
 	VPMOVZXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVZXBD 16(BX), Z15
@@ -550,11 +751,11 @@ kind62:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done61
+	JMP       done77
 
-kind63:
+kind79:
 	CMPB        272(CX), $0x02
-	JNE         kind64
+	JNE         kind80
 	VPMOVSXBW   (BX), Y14
 	VPSLLW      $0x07, Y14, Y14
 	VPANDD      all32_3f803f80<>+0(SB), Y14, Y15
@@ -591,9 +792,9 @@ kind63:
 	VMOVAPS     Z15, Z15
 	VMOVAPS     Z16, Z16
 	VMOVAPS     Z17, Z17
-	JMP         done61
+	JMP         done77
 
-kind64:
+kind80:
 	VPMOVZXBW (BX), Y14
 	VPSLLW    $0x08, Y14, Y14
 	VCVTPH2PS Y14, Z14
@@ -610,9 +811,9 @@ kind64:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done61
+	JMP       done77
 
-done61:
+done77:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -634,25 +835,25 @@ done61:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around66
+	JNE       around82
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored67
+	JMP       stored83
 
-around66:
+around82:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored67:
+stored83:
 	ADDQ    $+256, DX
 	ADDQ    $+64, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block57
+	JNE     block73
 	VMOVUPS Z2, (R9)
 	VMOVUPS Z3, 64(R9)
 	VMOVUPS Z4, 128(R9)
@@ -666,51 +867,51 @@ stored67:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand59
+	JNE     strand75
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn56
+	JMP     turn72
 
-turns58:
-some68:
+turns74:
+some84:
 	TESTQ      AX, AX
-	JLE        done69
+	JLE        done85
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near70
+	JEQ        near86
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near70:
+near86:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand71:
+strand87:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
 	CMPB         272(CX), $0x00
-	JNE          kind73
+	JNE          kind89
 	VPMOVSXBD.Z  (BX), K1, Z3
 	VCVTDQ2PS    Z3, Z3
-	JMP          done72
+	JMP          done88
 
-kind73:
+kind89:
 	CMPB        272(CX), $0x01
-	JNE         kind74
+	JNE         kind90
 	VPMOVZXBD.Z (BX), K1, Z3
 	VCVTDQ2PS   Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done72
+	JMP         done88
 
-kind74:
+kind90:
 	CMPB        272(CX), $0x02
-	JNE         kind75
+	JNE         kind91
 	VPMOVSXBW.Z (BX), K1, Y3
 	VPSLLW      $0x07, Y3, Y3
 	VPANDD      all32_3f803f80<>+0(SB), Y3, Y4
@@ -720,16 +921,16 @@ kind74:
 	VCVTPH2PS   Y3, Z3
 	VMULPS.BCST all32_43800000<>+0(SB), Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done72
+	JMP         done88
 
-kind75:
+kind91:
 	VPMOVZXBW.Z (BX), K1, Y3
 	VPSLLW      $0x08, Y3, Y3
 	VCVTPH2PS   Y3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done72
+	JMP         done88
 
-done72:
+done88:
 	VSUBPS    Z1, Z3, Z1
 	VMULPS    Z1, Z2, Z1
 	VMOVUPS.Z (R9), K1, Z3
@@ -748,7 +949,7 @@ done72:
 	ADDQ      200(CX), SI
 	ADDQ      $0x00000004, R12
 	DECQ      R8
-	JNE       strand71
+	JNE       strand87
 	SUBQ      144(CX), DX
 	SUBQ      176(CX), BX
 	SUBQ      208(CX), SI
@@ -761,11 +962,11 @@ done72:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some68
+	JMP       some84
 
-done69:
+done85:
 	DECQ R11
-	JEQ  steps53
+	JEQ  steps69
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -776,9 +977,9 @@ done69:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step52
+	JMP  step68
 
-steps53:
+steps69:
 	VZEROUPPER
 	RET
 
@@ -792,9 +993,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide78
+	JNE          wide94
 	CMPQ         AX, $0x00000040
-	JLT          rest77
+	JLT          rest93
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -804,41 +1005,41 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block79:
+block95:
 	CMPQ       AX, $0x00000040
-	JLT        blocks80
+	JLT        blocks96
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near81
+	JEQ        near97
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near81:
+near97:
 	CMPB    72(CX), $0x00
-	JEQ     loaded82
+	JEQ     loaded98
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded82:
+loaded98:
 	CMPB    73(CX), $0x00
-	JEQ     loaded83
+	JEQ     loaded99
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded83:
+loaded99:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
 	VMOVUPS   192(DX), Z19
 	CMPB      272(CX), $0x00
-	JNE       kind85
+	JNE       kind101
 	VPMOVSXBD (BX), Z20
 	VCVTDQ2PS Z20, Z20
 	VPMOVSXBD 16(BX), Z21
@@ -847,11 +1048,11 @@ loaded83:
 	VCVTDQ2PS Z22, Z22
 	VPMOVSXBD 48(BX), Z23
 	VCVTDQ2PS Z23, Z23
-	JMP       done84
+	JMP       done100
 
-kind85:
+kind101:
 	CMPB      272(CX), $0x01
-	JNE       kind86
+	JNE       kind102
 	VPMOVZXBD (BX), Z20
 	VCVTDQ2PS Z20, Z20
 	VPMOVZXBD 16(BX), Z21
@@ -864,11 +1065,11 @@ kind85:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       done84
+	JMP       done100
 
-kind86:
+kind102:
 	CMPB        272(CX), $0x02
-	JNE         kind87
+	JNE         kind103
 	VPMOVSXBW   (BX), Y20
 	VPSLLW      $0x07, Y20, Y20
 	VPANDD      all32_3f803f80<>+0(SB), Y20, Y21
@@ -905,9 +1106,9 @@ kind86:
 	VMOVAPS     Z21, Z21
 	VMOVAPS     Z22, Z22
 	VMOVAPS     Z23, Z23
-	JMP         done84
+	JMP         done100
 
-kind87:
+kind103:
 	VPMOVZXBW (BX), Y20
 	VPSLLW    $0x08, Y20, Y20
 	VCVTPH2PS Y20, Z20
@@ -924,9 +1125,9 @@ kind87:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       done84
+	JMP       done100
 
-done84:
+done100:
 	VSUBPS    Z4, Z20, Z20
 	VSUBPS    Z5, Z21, Z21
 	VSUBPS    Z6, Z22, Z22
@@ -948,29 +1149,29 @@ done84:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around89
+	JNE       around105
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored90
+	JMP       stored106
 
-around89:
+around105:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored90:
+stored106:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block79
+	JMP  block95
 
-blocks80:
+blocks96:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -979,44 +1180,44 @@ blocks80:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest77
+	JMP     rest93
 
-wide78:
-block91:
+wide94:
+block107:
 	CMPQ       AX, $0x00000040
-	JLT        blocks92
+	JLT        blocks108
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near93
+	JEQ        near109
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near93:
+near109:
 	CMPB    72(CX), $0x00
-	JEQ     loaded94
+	JEQ     loaded110
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded94:
+loaded110:
 	CMPB    73(CX), $0x00
-	JEQ     loaded95
+	JEQ     loaded111
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded95:
+loaded111:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
 	VMOVUPS   192(DX), Z11
 	CMPB      272(CX), $0x00
-	JNE       kind97
+	JNE       kind113
 	VPMOVSXBD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVSXBD 16(BX), Z13
@@ -1025,11 +1226,11 @@ loaded95:
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXBD 48(BX), Z15
 	VCVTDQ2PS Z15, Z15
-	JMP       done96
+	JMP       done112
 
-kind97:
+kind113:
 	CMPB      272(CX), $0x01
-	JNE       kind98
+	JNE       kind114
 	VPMOVZXBD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVZXBD 16(BX), Z13
@@ -1042,11 +1243,11 @@ kind97:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done96
+	JMP       done112
 
-kind98:
+kind114:
 	CMPB        272(CX), $0x02
-	JNE         kind99
+	JNE         kind115
 	VPMOVSXBW   (BX), Y12
 	VPSLLW      $0x07, Y12, Y12
 	VPANDD      all32_3f803f80<>+0(SB), Y12, Y13
@@ -1083,9 +1284,9 @@ kind98:
 	VMOVAPS     Z13, Z13
 	VMOVAPS     Z14, Z14
 	VMOVAPS     Z15, Z15
-	JMP         done96
+	JMP         done112
 
-kind99:
+kind115:
 	VPMOVZXBW (BX), Y12
 	VPSLLW    $0x08, Y12, Y12
 	VCVTPH2PS Y12, Z12
@@ -1102,9 +1303,9 @@ kind99:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done96
+	JMP       done112
 
-done96:
+done112:
 	VSUBPS    Z4, Z12, Z12
 	VSUBPS    Z5, Z13, Z13
 	VSUBPS    Z6, Z14, Z14
@@ -1142,70 +1343,70 @@ done96:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around101
+	JNE       around117
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored102
+	JMP       stored118
 
-around101:
+around117:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored102:
+stored118:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay103
+	JEQ  stay119
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay103:
+stay119:
 	SUBQ $0x00000040, AX
-	JMP  block91
+	JMP  block107
 
-blocks92:
-rest77:
-some104:
+blocks108:
+rest93:
+some120:
 	TESTQ     AX, AX
-	JLE       done105
+	JLE       done121
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded106
+	JEQ       loaded122
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded106:
+loaded122:
 	CMPB      73(CX), $0x00
-	JEQ       loaded107
+	JEQ       loaded123
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded107:
+loaded123:
 	VMOVUPS.Z   (DX), K1, Z1
 	CMPB        272(CX), $0x00
-	JNE         kind109
+	JNE         kind125
 	VPMOVSXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
-	JMP         done108
+	JMP         done124
 
-kind109:
+kind125:
 	CMPB        272(CX), $0x01
-	JNE         kind110
+	JNE         kind126
 	VPMOVZXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done108
+	JMP         done124
 
-kind110:
+kind126:
 	CMPB        272(CX), $0x02
-	JNE         kind111
+	JNE         kind127
 	VPMOVSXBW.Z (BX), K1, Y2
 	VPSLLW      $0x07, Y2, Y2
 	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
@@ -1215,16 +1416,16 @@ kind110:
 	VCVTPH2PS   Y2, Z2
 	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done108
+	JMP         done124
 
-kind111:
+kind127:
 	VPMOVZXBW.Z (BX), K1, Y2
 	VPSLLW      $0x08, Y2, Y2
 	VCVTPH2PS   Y2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done108
+	JMP         done124
 
-done108:
+done124:
 	VSUBPS    Z4, Z2, Z2
 	VMULPS    Z2, Z1, Z2
 	VMOVUPS.Z (R9), K1, Z3
@@ -1243,9 +1444,9 @@ done108:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some104
+	JMP       some120
 
-done105:
+done121:
 	VZEROUPPER
 	RET
 
@@ -1289,6 +1490,24 @@ DATA all32_43800000<>+24(SB)/4, $0x43800000
 DATA all32_43800000<>+28(SB)/4, $0x43800000
 GLOBL all32_43800000<>(SB), RODATA|NOPTR, $32
 
+DATA numbers16x32<>+0(SB)/1, $0x00
+DATA numbers16x32<>+1(SB)/1, $0x01
+DATA numbers16x32<>+2(SB)/1, $0x02
+DATA numbers16x32<>+3(SB)/1, $0x03
+DATA numbers16x32<>+4(SB)/1, $0x04
+DATA numbers16x32<>+5(SB)/1, $0x05
+DATA numbers16x32<>+6(SB)/1, $0x06
+DATA numbers16x32<>+7(SB)/1, $0x07
+DATA numbers16x32<>+8(SB)/1, $0x08
+DATA numbers16x32<>+9(SB)/1, $0x09
+DATA numbers16x32<>+10(SB)/1, $0x0a
+DATA numbers16x32<>+11(SB)/1, $0x0b
+DATA numbers16x32<>+12(SB)/1, $0x0c
+DATA numbers16x32<>+13(SB)/1, $0x0d
+DATA numbers16x32<>+14(SB)/1, $0x0e
+DATA numbers16x32<>+15(SB)/1, $0x0f
+GLOBL numbers16x32<>(SB), RODATA|NOPTR, $16
+
 // func dequantizeBackwardAVX512F32I16F32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F32I16F32(SB), NOSPLIT, $0-16
@@ -1314,6 +1533,8 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS 1024(DI), Z1
+	CMPB         278(CX), $0x00
+	JEQ          kept9
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
@@ -1322,39 +1543,47 @@ run3:
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z9, Z9, Z9
-	MOVQ         AX, R8
+	JMP          begun10
+
+kept9:
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	VMOVUPS 128(R9), Z4
+	VMOVUPS 192(R9), Z5
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z7
+	VMOVUPS 128(R10), Z8
+	VMOVUPS 192(R10), Z9
+
+begun10:
+	MOVQ AX, R8
 
 next4:
+	CMPQ       R8, $0x00000040
+	JLT        rest5
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near7
+	JEQ        near11
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
-
-near7:
 	CMPB       76(CX), $0x00
-	JNE        near8
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near8
+	JNE        near11
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 	PREFETCHT0 128(SI)(R12*1)
 	PREFETCHT0 192(SI)(R12*1)
 
-near8:
-	CMPQ      R8, $0x00000040
-	JLT       rest5
+near11:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
 	CMPB      272(CX), $0x00
-	JNE       kind10
+	JNE       kind13
 	VPMOVSXWD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXWD 32(BX), Z15
@@ -1363,9 +1592,9 @@ near8:
 	VCVTDQ2PS Z16, Z16
 	VPMOVSXWD 96(BX), Z17
 	VCVTDQ2PS Z17, Z17
-	JMP       done9
+	JMP       done12
 
-kind10:
+kind13:
 	VPMOVZXWD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVZXWD 32(BX), Z15
@@ -1378,9 +1607,9 @@ kind10:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done9
+	JMP       done12
 
-done9:
+done12:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -1402,20 +1631,20 @@ done9:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around15
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored13
+	JMP       stored16
 
-around12:
+around15:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored13:
+stored16:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $+256, SI
@@ -1423,211 +1652,366 @@ stored13:
 	JMP  next4
 
 rest5:
-	TESTQ       R8, R8
-	JLE         done6
-	MOVQ        $-1, R12
-	BZHIQ       R8, R12, R12
-	KMOVW       R12, K1
-	VMOVUPS.Z   (DX), K1, Z10
-	CMPB        272(CX), $0x00
-	JNE         kind15
-	VPMOVSXWD.Z (BX), K1, Z11
-	VCVTDQ2PS   Z11, Z11
-	JMP         done14
+	CMPQ       R8, $0x20
+	JLT        few17
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near18
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
 
-kind15:
-	VPMOVZXWD.Z (BX), K1, Z11
-	VCVTDQ2PS   Z11, Z11
-	VMOVAPS     Z11, Z11
-	JMP         done14
+near18:
+	VMOVUPS   (DX), Z10
+	VMOVUPS   64(DX), Z11
+	CMPB      272(CX), $0x00
+	JNE       kind20
+	VPMOVSXWD (BX), Z12
+	VCVTDQ2PS Z12, Z12
+	VPMOVSXWD 32(BX), Z13
+	VCVTDQ2PS Z13, Z13
+	JMP       done19
 
-done14:
-	VSUBPS    Z1, Z11, Z11
-	VMULPS    Z11, Z10, Z11
-	VADDPS    Z11, Z2, K1, Z2
-	VADDPS    Z10, Z6, K1, Z6
+kind20:
+	VPMOVZXWD (BX), Z12
+	VCVTDQ2PS Z12, Z12
+	VPMOVZXWD 32(BX), Z13
+	VCVTDQ2PS Z13, Z13
+	VMOVAPS   Z12, Z12
+	VMOVAPS   Z13, Z13
+	JMP       done19
+
+done19:
+	VSUBPS    Z1, Z12, Z12
+	VSUBPS    Z1, Z13, Z13
+	VMULPS    Z12, Z10, Z12
+	VMULPS    Z13, Z11, Z13
+	VADDPS    Z12, Z2, Z2
+	VADDPS    Z13, Z3, Z3
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
 	VMULPS    Z0, Z10, Z10
-	CMPQ      R8, $0x10
-	JLT       partly17
+	VMULPS    Z0, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around22
 	VMOVDQU64 Z10, (SI)
-	JMP       stored20
+	VMOVDQU64 Z11, 64(SI)
+	JMP       stored23
 
-around19:
+around22:
 	VMOVNTDQ Z10, (SI)
+	VMOVNTDQ Z11, 64(SI)
 
-stored20:
-	JMP stored18
+stored23:
+	SUBQ       $0x20, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near24
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near24
+	PREFETCHT0 128(SI)(R12*1)
 
-partly17:
-	VMOVUPS Z10, K1, (SI)
-
-stored18:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
-	MOVQ        $-1, R12
-	BZHIQ       R8, R12, R12
-	KMOVW       R12, K1
-	VMOVUPS.Z   64(DX), K1, Z10
-	CMPB        272(CX), $0x00
-	JNE         kind22
-	VPMOVSXWD.Z 32(BX), K1, Z11
-	VCVTDQ2PS   Z11, Z11
-	JMP         done21
-
-kind22:
-	VPMOVZXWD.Z 32(BX), K1, Z11
-	VCVTDQ2PS   Z11, Z11
-	VMOVAPS     Z11, Z11
-	JMP         done21
-
-done21:
-	VSUBPS    Z1, Z11, Z11
-	VMULPS    Z11, Z10, Z11
-	VADDPS    Z11, Z3, K1, Z3
-	VADDPS    Z10, Z7, K1, Z7
-	VMULPS    Z0, Z10, Z10
-	CMPQ      R8, $0x10
-	JLT       partly24
-	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Z10, 64(SI)
-	JMP       stored27
-
-around26:
-	VMOVNTDQ Z10, 64(SI)
-
-stored27:
-	JMP stored25
-
-partly24:
-	VMOVUPS Z10, K1, 64(SI)
-
-stored25:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
+near24:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   128(DX), K1, Z10
 	CMPB        272(CX), $0x00
-	JNE         kind29
+	JNE         kind26
 	VPMOVSXWD.Z 64(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
-	JMP         done28
+	JMP         done25
 
-kind29:
+kind26:
 	VPMOVZXWD.Z 64(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done28
+	JMP         done25
 
-done28:
+done25:
 	VSUBPS    Z1, Z11, Z11
 	VMULPS    Z11, Z10, Z11
 	VADDPS    Z11, Z4, K1, Z4
 	VADDPS    Z10, Z8, K1, Z8
 	VMULPS    Z0, Z10, Z10
 	CMPQ      R8, $0x10
-	JLT       partly31
+	JLT       partly28
 	CMPB      76(CX), $0x00
-	JNE       around33
+	JNE       around30
 	VMOVDQU64 Z10, 128(SI)
-	JMP       stored34
+	JMP       stored31
 
-around33:
+around30:
 	VMOVNTDQ Z10, 128(SI)
 
-stored34:
-	JMP stored32
+stored31:
+	JMP stored29
 
-partly31:
+partly28:
 	VMOVUPS Z10, K1, 128(SI)
 
-stored32:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
+stored29:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near32
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 96(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near32
+	PREFETCHT0 192(SI)(R12*1)
+
+near32:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   192(DX), K1, Z10
 	CMPB        272(CX), $0x00
-	JNE         kind36
+	JNE         kind34
 	VPMOVSXWD.Z 96(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
-	JMP         done35
+	JMP         done33
 
-kind36:
+kind34:
 	VPMOVZXWD.Z 96(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done35
+	JMP         done33
 
-done35:
+done33:
 	VSUBPS    Z1, Z11, Z1
 	VMULPS    Z1, Z10, Z1
 	VADDPS    Z1, Z5, K1, Z5
 	VADDPS    Z10, Z9, K1, Z9
 	VMULPS    Z0, Z10, Z0
 	CMPQ      R8, $0x10
-	JLT       partly38
+	JLT       partly36
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around38
 	VMOVDQU64 Z0, 192(SI)
-	JMP       stored41
+	JMP       stored39
 
-around40:
+around38:
 	VMOVNTDQ Z0, 192(SI)
 
-stored41:
-	JMP stored39
+stored39:
+	JMP stored37
 
-partly38:
+partly36:
 	VMOVUPS Z0, K1, 192(SI)
 
-stored39:
+stored37:
+	SUBQ $0x10, R8
+	JMP  done6
+
+few17:
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near40
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near40
+	PREFETCHT0 (SI)(R12*1)
+
+near40:
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   (DX), K1, Z10
+	CMPB        272(CX), $0x00
+	JNE         kind42
+	VPMOVSXWD.Z (BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	JMP         done41
+
+kind42:
+	VPMOVZXWD.Z (BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done41
+
+done41:
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z2, K1, Z2
+	VADDPS    Z10, Z6, K1, Z6
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly44
+	CMPB      76(CX), $0x00
+	JNE       around46
+	VMOVDQU64 Z10, (SI)
+	JMP       stored47
+
+around46:
+	VMOVNTDQ Z10, (SI)
+
+stored47:
+	JMP stored45
+
+partly44:
+	VMOVUPS Z10, K1, (SI)
+
+stored45:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near48
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 32(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near48
+	PREFETCHT0 64(SI)(R12*1)
+
+near48:
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	VMOVUPS.Z   64(DX), K1, Z10
+	CMPB        272(CX), $0x00
+	JNE         kind50
+	VPMOVSXWD.Z 32(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	JMP         done49
+
+kind50:
+	VPMOVZXWD.Z 32(BX), K1, Z11
+	VCVTDQ2PS   Z11, Z11
+	VMOVAPS     Z11, Z11
+	JMP         done49
+
+done49:
+	VSUBPS    Z1, Z11, Z1
+	VMULPS    Z1, Z10, Z1
+	VADDPS    Z1, Z3, K1, Z3
+	VADDPS    Z10, Z7, K1, Z7
+	VMULPS    Z0, Z10, Z0
+	CMPQ      R8, $0x10
+	JLT       partly52
+	CMPB      76(CX), $0x00
+	JNE       around54
+	VMOVDQU64 Z0, 64(SI)
+	JMP       stored55
+
+around54:
+	VMOVNTDQ Z0, 64(SI)
+
+stored55:
+	JMP stored53
+
+partly52:
+	VMOVUPS Z0, K1, 64(SI)
+
+stored53:
 	SUBQ $0x10, R8
 
 done6:
-	VMOVUPS Z2, (R9)
-	VMOVUPS Z3, 64(R9)
-	VMOVUPS Z4, 128(R9)
-	VMOVUPS Z5, 192(R9)
-	VMOVUPS Z6, (R10)
-	VMOVUPS Z7, 64(R10)
-	VMOVUPS Z8, 128(R10)
-	VMOVUPS Z9, 192(R10)
-	ADDQ    $0x00000200, R9
-	ADDQ    $0x00000200, R10
-	MOVQ    232(CX), DX
-	ADDQ    152(CX), DX
-	MOVQ    240(CX), BX
-	ADDQ    184(CX), BX
-	MOVQ    248(CX), SI
-	ADDQ    216(CX), SI
-	ADDQ    $0x00000004, DI
-	DECQ    R11
-	JNE     run3
+	CMPB          279(CX), $0x00
+	JEQ           turn7
+	VADDPS        Z4, Z2, Z2
+	VADDPS        Z5, Z3, Z3
+	VADDPS        Z3, Z2, Z2
+	VADDPS        Z8, Z6, Z6
+	VADDPS        Z9, Z7, Z7
+	VADDPS        Z7, Z6, Z6
+	VINSERTF64X4  $0x01, Y6, Z2, Z0
+	VSHUFF64X2    $0xee, Z6, Z2, Z1
+	VADDPS        Z1, Z0, Z0
+	VSHUFF64X2    $0xb1, Z0, Z0, Z1
+	VADDPS        Z1, Z0, Z0
+	VPERMILPS     $0x4e, Z0, Z1
+	VADDPS        Z1, Z0, Z0
+	VPERMILPS     $0xb1, Z0, Z1
+	VADDPS        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	MOVQ          296(CX), DX
+	VMOVSS        X0, (DX)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), DX
+	VMOVSS        X1, (DX)
+	ADDQ          $0x00000004, 304(CX)
+	JMP           over8
+
+turn7:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z0
+	VPADDD.BCST 280(CX), Z0, Z0
+	MOVQ        288(CX), DX
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z3, Z2, Z1
+	VMOVUPS     Z1, (R9)(DX*1)
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z7, Z6, Z1
+	VMOVUPS     Z1, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z4, Z3, Z1
+	VMOVUPS     Z1, (R9)(DX*1)
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z8, Z7, Z1
+	VMOVUPS     Z1, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z5, Z4, Z1
+	VMOVUPS     Z1, (R9)(DX*1)
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z9, Z8, Z1
+	VMOVUPS     Z1, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z2, Z5, Z1
+	VMOVUPS     Z1, (R9)(DX*1)
+	VMOVDQA64   Z0, Z0
+	VPERMI2PS   Z6, Z9, Z0
+	VMOVUPS     Z0, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+
+over8:
+	ADDQ $0x00000200, R9
+	ADDQ $0x00000200, R10
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	ADDQ $0x00000004, DI
+	DECQ R11
+	JNE  run3
 	VZEROUPPER
 	RET
 
 other2:
-step42:
+step56:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn46:
+turn60:
 	CMPQ AX, 104(CX)
-	JLT  turns48
+	JLT  turns62
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand49:
+strand63:
 	VBROADCASTSS (R13), Z0
 	VBROADCASTSS 1024(R13), Z1
 	MOVQ         104(CX), R8
@@ -1640,10 +2024,10 @@ strand49:
 	VMOVUPS      128(R10), Z8
 	VMOVUPS      192(R10), Z9
 
-block47:
+block61:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near50
+	JEQ        near64
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
@@ -1651,13 +2035,13 @@ block47:
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near50:
+near64:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
 	CMPB      272(CX), $0x00
-	JNE       kind52
+	JNE       kind66
 	VPMOVSXWD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXWD 32(BX), Z15
@@ -1666,9 +2050,9 @@ near50:
 	VCVTDQ2PS Z16, Z16
 	VPMOVSXWD 96(BX), Z17
 	VCVTDQ2PS Z17, Z17
-	JMP       done51
+	JMP       done65
 
-kind52:
+kind66:
 	VPMOVZXWD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVZXWD 32(BX), Z15
@@ -1681,9 +2065,9 @@ kind52:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done51
+	JMP       done65
 
-done51:
+done65:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -1705,25 +2089,25 @@ done51:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around54
+	JNE       around68
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored55
+	JMP       stored69
 
-around54:
+around68:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored55:
+stored69:
 	ADDQ    $+256, DX
 	ADDQ    $+128, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block47
+	JNE     block61
 	VMOVUPS Z2, (R9)
 	VMOVUPS Z3, 64(R9)
 	VMOVUPS Z4, 128(R9)
@@ -1737,47 +2121,47 @@ stored55:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand49
+	JNE     strand63
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn46
+	JMP     turn60
 
-turns48:
-some56:
+turns62:
+some70:
 	TESTQ      AX, AX
-	JLE        done57
+	JLE        done71
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near58
+	JEQ        near72
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near58:
+near72:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand59:
+strand73:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
 	CMPB         272(CX), $0x00
-	JNE          kind61
+	JNE          kind75
 	VPMOVSXWD.Z  (BX), K1, Z3
 	VCVTDQ2PS    Z3, Z3
-	JMP          done60
+	JMP          done74
 
-kind61:
+kind75:
 	VPMOVZXWD.Z (BX), K1, Z3
 	VCVTDQ2PS   Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done60
+	JMP         done74
 
-done60:
+done74:
 	VSUBPS    Z1, Z3, Z1
 	VMULPS    Z1, Z2, Z1
 	VMOVUPS.Z (R9), K1, Z3
@@ -1796,7 +2180,7 @@ done60:
 	ADDQ      200(CX), SI
 	ADDQ      $0x00000004, R12
 	DECQ      R8
-	JNE       strand59
+	JNE       strand73
 	SUBQ      144(CX), DX
 	SUBQ      176(CX), BX
 	SUBQ      208(CX), SI
@@ -1809,11 +2193,11 @@ done60:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some56
+	JMP       some70
 
-done57:
+done71:
 	DECQ R11
-	JEQ  steps43
+	JEQ  steps57
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -1824,9 +2208,9 @@ done57:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step42
+	JMP  step56
 
-steps43:
+steps57:
 	VZEROUPPER
 	RET
 
@@ -1840,9 +2224,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide64
+	JNE          wide78
 	CMPQ         AX, $0x00000040
-	JLT          rest63
+	JLT          rest77
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -1852,12 +2236,12 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block65:
+block79:
 	CMPQ       AX, $0x00000040
-	JLT        blocks66
+	JLT        blocks80
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near67
+	JEQ        near81
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -1865,29 +2249,29 @@ block65:
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near67:
+near81:
 	CMPB    72(CX), $0x00
-	JEQ     loaded68
+	JEQ     loaded82
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded68:
+loaded82:
 	CMPB    73(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded83
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded69:
+loaded83:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
 	VMOVUPS   192(DX), Z19
 	CMPB      272(CX), $0x00
-	JNE       kind71
+	JNE       kind85
 	VPMOVSXWD (BX), Z20
 	VCVTDQ2PS Z20, Z20
 	VPMOVSXWD 32(BX), Z21
@@ -1896,9 +2280,9 @@ loaded69:
 	VCVTDQ2PS Z22, Z22
 	VPMOVSXWD 96(BX), Z23
 	VCVTDQ2PS Z23, Z23
-	JMP       done70
+	JMP       done84
 
-kind71:
+kind85:
 	VPMOVZXWD (BX), Z20
 	VCVTDQ2PS Z20, Z20
 	VPMOVZXWD 32(BX), Z21
@@ -1911,9 +2295,9 @@ kind71:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       done70
+	JMP       done84
 
-done70:
+done84:
 	VSUBPS    Z4, Z20, Z20
 	VSUBPS    Z5, Z21, Z21
 	VSUBPS    Z6, Z22, Z22
@@ -1935,29 +2319,29 @@ done70:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around73
+	JNE       around87
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored74
+	JMP       stored88
 
-around73:
+around87:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored74:
+stored88:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block65
+	JMP  block79
 
-blocks66:
+blocks80:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -1966,15 +2350,15 @@ blocks66:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest63
+	JMP     rest77
 
-wide64:
-block75:
+wide78:
+block89:
 	CMPQ       AX, $0x00000040
-	JLT        blocks76
+	JLT        blocks90
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near77
+	JEQ        near91
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -1982,29 +2366,29 @@ block75:
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near77:
+near91:
 	CMPB    72(CX), $0x00
-	JEQ     loaded78
+	JEQ     loaded92
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded78:
+loaded92:
 	CMPB    73(CX), $0x00
-	JEQ     loaded79
+	JEQ     loaded93
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded79:
+loaded93:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
 	VMOVUPS   192(DX), Z11
 	CMPB      272(CX), $0x00
-	JNE       kind81
+	JNE       kind95
 	VPMOVSXWD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVSXWD 32(BX), Z13
@@ -2013,9 +2397,9 @@ loaded79:
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXWD 96(BX), Z15
 	VCVTDQ2PS Z15, Z15
-	JMP       done80
+	JMP       done94
 
-kind81:
+kind95:
 	VPMOVZXWD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVZXWD 32(BX), Z13
@@ -2028,9 +2412,9 @@ kind81:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done80
+	JMP       done94
 
-done80:
+done94:
 	VSUBPS    Z4, Z12, Z12
 	VSUBPS    Z5, Z13, Z13
 	VSUBPS    Z6, Z14, Z14
@@ -2068,66 +2452,66 @@ done80:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around83
+	JNE       around97
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored84
+	JMP       stored98
 
-around83:
+around97:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored84:
+stored98:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay85
+	JEQ  stay99
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay85:
+stay99:
 	SUBQ $0x00000040, AX
-	JMP  block75
+	JMP  block89
 
-blocks76:
-rest63:
-some86:
+blocks90:
+rest77:
+some100:
 	TESTQ     AX, AX
-	JLE       done87
+	JLE       done101
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded88
+	JEQ       loaded102
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded88:
+loaded102:
 	CMPB      73(CX), $0x00
-	JEQ       loaded89
+	JEQ       loaded103
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded89:
+loaded103:
 	VMOVUPS.Z   (DX), K1, Z1
 	CMPB        272(CX), $0x00
-	JNE         kind91
+	JNE         kind105
 	VPMOVSXWD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
-	JMP         done90
+	JMP         done104
 
-kind91:
+kind105:
 	VPMOVZXWD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done90
+	JMP         done104
 
-done90:
+done104:
 	VSUBPS    Z4, Z2, Z2
 	VMULPS    Z2, Z1, Z2
 	VMOVUPS.Z (R9), K1, Z3
@@ -2146,9 +2530,9 @@ done90:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some86
+	JMP       some100
 
-done87:
+done101:
 	VZEROUPPER
 	RET
 
@@ -2177,6 +2561,8 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS 1024(DI), Z1
+	CMPB         278(CX), $0x00
+	JEQ          kept9
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
@@ -2185,12 +2571,27 @@ run3:
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z9, Z9, Z9
-	MOVQ         AX, R8
+	JMP          begun10
+
+kept9:
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	VMOVUPS 128(R9), Z4
+	VMOVUPS 192(R9), Z5
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z7
+	VMOVUPS 128(R10), Z8
+	VMOVUPS 192(R10), Z9
+
+begun10:
+	MOVQ AX, R8
 
 next4:
+	CMPQ       R8, $0x00000040
+	JLT        rest5
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near7
+	JEQ        near11
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -2199,21 +2600,14 @@ next4:
 	PREFETCHT1 64(BX)(R12*1)
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
-
-near7:
 	CMPB       76(CX), $0x00
-	JNE        near8
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near8
+	JNE        near11
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 	PREFETCHT0 128(SI)(R12*1)
 	PREFETCHT0 192(SI)(R12*1)
 
-near8:
-	CMPQ          R8, $0x00000040
-	JLT           rest5
+near11:
 	VMOVUPS       (DX), Z10
 	VMOVUPS       64(DX), Z11
 	VMOVUPS       128(DX), Z12
@@ -2287,20 +2681,20 @@ near8:
 	VMULPS        Z0, Z12, Z12
 	VMULPS        Z0, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around9
+	JNE           around12
 	VMOVDQU64     Z10, (SI)
 	VMOVDQU64     Z11, 64(SI)
 	VMOVDQU64     Z12, 128(SI)
 	VMOVDQU64     Z13, 192(SI)
-	JMP           stored10
+	JMP           stored13
 
-around9:
+around12:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored10:
+stored13:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
@@ -2308,90 +2702,81 @@ stored10:
 	JMP  next4
 
 rest5:
-	TESTQ         R8, R8
-	JLE           done6
-	MOVQ          $-1, R12
-	BZHIQ         R8, R12, R12
-	KMOVW         R12, K1
-	VMOVUPS.Z     (DX), K1, Z10
-	VMOVDQU32.Z   (BX), K1, Z12
-	VXORPS        Z11, Z11, Z11
-	VCVTDQ2PD     Y12, Z13
-	VCVTPS2PD     Y1, Z14
+	CMPQ       R8, $0x20
+	JLT        few14
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near15
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near15
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+
+near15:
+	VMOVUPS       (DX), Z10
+	VMOVUPS       64(DX), Z11
+	VMOVDQU32     (BX), Z13
+	VXORPS        Z12, Z12, Z12
+	VCVTDQ2PD     Y13, Z14
+	VCVTPS2PD     Y1, Z15
+	VSUBPD        Z15, Z14, Z14
+	VCVTPD2PS     Z14, Y12
+	VEXTRACTF64X4 $0x01, Z13, Y13
+	VCVTDQ2PD     Y13, Z13
+	VEXTRACTF64X4 $0x01, Z1, Y14
+	VCVTPS2PD     Y14, Z14
 	VSUBPD        Z14, Z13, Z13
-	VCVTPD2PS     Z13, Y11
-	VEXTRACTF64X4 $0x01, Z12, Y12
-	VCVTDQ2PD     Y12, Z12
-	VEXTRACTF64X4 $0x01, Z1, Y13
-	VCVTPS2PD     Y13, Z13
-	VSUBPD        Z13, Z12, Z12
-	VCVTPD2PS     Z12, Y12
-	VINSERTF64X4  $0x01, Y12, Z11, Z11
-	VMULPS        Z11, Z10, Z11
-	VADDPS        Z11, Z2, K1, Z2
-	VADDPS        Z10, Z6, K1, Z6
+	VCVTPD2PS     Z13, Y13
+	VINSERTF64X4  $0x01, Y13, Z12, Z12
+	VMOVDQU32     64(BX), Z14
+	VXORPS        Z13, Z13, Z13
+	VCVTDQ2PD     Y14, Z15
+	VCVTPS2PD     Y1, Z16
+	VSUBPD        Z16, Z15, Z15
+	VCVTPD2PS     Z15, Y13
+	VEXTRACTF64X4 $0x01, Z14, Y14
+	VCVTDQ2PD     Y14, Z14
+	VEXTRACTF64X4 $0x01, Z1, Y15
+	VCVTPS2PD     Y15, Z15
+	VSUBPD        Z15, Z14, Z14
+	VCVTPD2PS     Z14, Y14
+	VINSERTF64X4  $0x01, Y14, Z13, Z13
+	VMULPS        Z12, Z10, Z12
+	VMULPS        Z13, Z11, Z13
+	VADDPS        Z12, Z2, Z2
+	VADDPS        Z13, Z3, Z3
+	VADDPS        Z10, Z6, Z6
+	VADDPS        Z11, Z7, Z7
 	VMULPS        Z0, Z10, Z10
-	CMPQ          R8, $0x10
-	JLT           partly11
+	VMULPS        Z0, Z11, Z11
 	CMPB          76(CX), $0x00
-	JNE           around13
+	JNE           around16
 	VMOVDQU64     Z10, (SI)
-	JMP           stored14
+	VMOVDQU64     Z11, 64(SI)
+	JMP           stored17
 
-around13:
+around16:
 	VMOVNTDQ Z10, (SI)
+	VMOVNTDQ Z11, 64(SI)
 
-stored14:
-	JMP stored12
+stored17:
+	SUBQ       $0x20, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near18
+	PREFETCHT0 128(SI)(R12*1)
 
-partly11:
-	VMOVUPS Z10, K1, (SI)
-
-stored12:
-	SUBQ          $0x10, R8
-	TESTQ         R8, R8
-	JLE           done6
-	MOVQ          $-1, R12
-	BZHIQ         R8, R12, R12
-	KMOVW         R12, K1
-	VMOVUPS.Z     64(DX), K1, Z10
-	VMOVDQU32.Z   64(BX), K1, Z12
-	VXORPS        Z11, Z11, Z11
-	VCVTDQ2PD     Y12, Z13
-	VCVTPS2PD     Y1, Z14
-	VSUBPD        Z14, Z13, Z13
-	VCVTPD2PS     Z13, Y11
-	VEXTRACTF64X4 $0x01, Z12, Y12
-	VCVTDQ2PD     Y12, Z12
-	VEXTRACTF64X4 $0x01, Z1, Y13
-	VCVTPS2PD     Y13, Z13
-	VSUBPD        Z13, Z12, Z12
-	VCVTPD2PS     Z12, Y12
-	VINSERTF64X4  $0x01, Y12, Z11, Z11
-	VMULPS        Z11, Z10, Z11
-	VADDPS        Z11, Z3, K1, Z3
-	VADDPS        Z10, Z7, K1, Z7
-	VMULPS        Z0, Z10, Z10
-	CMPQ          R8, $0x10
-	JLT           partly15
-	CMPB          76(CX), $0x00
-	JNE           around17
-	VMOVDQU64     Z10, 64(SI)
-	JMP           stored18
-
-around17:
-	VMOVNTDQ Z10, 64(SI)
-
-stored18:
-	JMP stored16
-
-partly15:
-	VMOVUPS Z10, K1, 64(SI)
-
-stored16:
-	SUBQ          $0x10, R8
-	TESTQ         R8, R8
-	JLE           done6
+near18:
 	MOVQ          $-1, R12
 	BZHIQ         R8, R12, R12
 	KMOVW         R12, K1
@@ -2430,9 +2815,19 @@ partly19:
 	VMOVUPS Z10, K1, 128(SI)
 
 stored20:
-	SUBQ          $0x10, R8
-	TESTQ         R8, R8
-	JLE           done6
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near23
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near23
+	PREFETCHT0 192(SI)(R12*1)
+
+near23:
 	MOVQ          $-1, R12
 	BZHIQ         R8, R12, R12
 	KMOVW         R12, K1
@@ -2455,60 +2850,221 @@ stored20:
 	VADDPS        Z10, Z9, K1, Z9
 	VMULPS        Z0, Z10, Z0
 	CMPQ          R8, $0x10
-	JLT           partly23
+	JLT           partly24
 	CMPB          76(CX), $0x00
-	JNE           around25
+	JNE           around26
 	VMOVDQU64     Z0, 192(SI)
-	JMP           stored26
+	JMP           stored27
 
-around25:
+around26:
 	VMOVNTDQ Z0, 192(SI)
 
-stored26:
-	JMP stored24
+stored27:
+	JMP stored25
 
-partly23:
+partly24:
 	VMOVUPS Z0, K1, 192(SI)
 
-stored24:
+stored25:
+	SUBQ $0x10, R8
+	JMP  done6
+
+few14:
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near28
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near28
+	PREFETCHT0 (SI)(R12*1)
+
+near28:
+	MOVQ          $-1, R12
+	BZHIQ         R8, R12, R12
+	KMOVW         R12, K1
+	VMOVUPS.Z     (DX), K1, Z10
+	VMOVDQU32.Z   (BX), K1, Z12
+	VXORPS        Z11, Z11, Z11
+	VCVTDQ2PD     Y12, Z13
+	VCVTPS2PD     Y1, Z14
+	VSUBPD        Z14, Z13, Z13
+	VCVTPD2PS     Z13, Y11
+	VEXTRACTF64X4 $0x01, Z12, Y12
+	VCVTDQ2PD     Y12, Z12
+	VEXTRACTF64X4 $0x01, Z1, Y13
+	VCVTPS2PD     Y13, Z13
+	VSUBPD        Z13, Z12, Z12
+	VCVTPD2PS     Z12, Y12
+	VINSERTF64X4  $0x01, Y12, Z11, Z11
+	VMULPS        Z11, Z10, Z11
+	VADDPS        Z11, Z2, K1, Z2
+	VADDPS        Z10, Z6, K1, Z6
+	VMULPS        Z0, Z10, Z10
+	CMPQ          R8, $0x10
+	JLT           partly29
+	CMPB          76(CX), $0x00
+	JNE           around31
+	VMOVDQU64     Z10, (SI)
+	JMP           stored32
+
+around31:
+	VMOVNTDQ Z10, (SI)
+
+stored32:
+	JMP stored30
+
+partly29:
+	VMOVUPS Z10, K1, (SI)
+
+stored30:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near33
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near33
+	PREFETCHT0 64(SI)(R12*1)
+
+near33:
+	MOVQ          $-1, R12
+	BZHIQ         R8, R12, R12
+	KMOVW         R12, K1
+	VMOVUPS.Z     64(DX), K1, Z10
+	VMOVDQU32.Z   64(BX), K1, Z12
+	VXORPS        Z11, Z11, Z11
+	VCVTDQ2PD     Y12, Z13
+	VCVTPS2PD     Y1, Z14
+	VSUBPD        Z14, Z13, Z13
+	VCVTPD2PS     Z13, Y11
+	VEXTRACTF64X4 $0x01, Z12, Y12
+	VCVTDQ2PD     Y12, Z12
+	VEXTRACTF64X4 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VSUBPD        Z1, Z12, Z12
+	VCVTPD2PS     Z12, Y1
+	VINSERTF64X4  $0x01, Y1, Z11, Z11
+	VMULPS        Z11, Z10, Z1
+	VADDPS        Z1, Z3, K1, Z3
+	VADDPS        Z10, Z7, K1, Z7
+	VMULPS        Z0, Z10, Z0
+	CMPQ          R8, $0x10
+	JLT           partly34
+	CMPB          76(CX), $0x00
+	JNE           around36
+	VMOVDQU64     Z0, 64(SI)
+	JMP           stored37
+
+around36:
+	VMOVNTDQ Z0, 64(SI)
+
+stored37:
+	JMP stored35
+
+partly34:
+	VMOVUPS Z0, K1, 64(SI)
+
+stored35:
 	SUBQ $0x10, R8
 
 done6:
-	VMOVUPS Z2, (R9)
-	VMOVUPS Z3, 64(R9)
-	VMOVUPS Z4, 128(R9)
-	VMOVUPS Z5, 192(R9)
-	VMOVUPS Z6, (R10)
-	VMOVUPS Z7, 64(R10)
-	VMOVUPS Z8, 128(R10)
-	VMOVUPS Z9, 192(R10)
-	ADDQ    $0x00000200, R9
-	ADDQ    $0x00000200, R10
-	MOVQ    232(CX), DX
-	ADDQ    152(CX), DX
-	MOVQ    240(CX), BX
-	ADDQ    184(CX), BX
-	MOVQ    248(CX), SI
-	ADDQ    216(CX), SI
-	ADDQ    $0x00000004, DI
-	DECQ    R11
-	JNE     run3
+	CMPB          279(CX), $0x00
+	JEQ           turn7
+	VADDPS        Z4, Z2, Z2
+	VADDPS        Z5, Z3, Z3
+	VADDPS        Z3, Z2, Z2
+	VADDPS        Z8, Z6, Z6
+	VADDPS        Z9, Z7, Z7
+	VADDPS        Z7, Z6, Z6
+	VINSERTF64X4  $0x01, Y6, Z2, Z0
+	VSHUFF64X2    $0xee, Z6, Z2, Z1
+	VADDPS        Z1, Z0, Z0
+	VSHUFF64X2    $0xb1, Z0, Z0, Z1
+	VADDPS        Z1, Z0, Z0
+	VPERMILPS     $0x4e, Z0, Z1
+	VADDPS        Z1, Z0, Z0
+	VPERMILPS     $0xb1, Z0, Z1
+	VADDPS        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	MOVQ          296(CX), DX
+	VMOVSS        X0, (DX)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), DX
+	VMOVSS        X1, (DX)
+	ADDQ          $0x00000004, 304(CX)
+	JMP           over8
+
+turn7:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z0
+	VPADDD.BCST 280(CX), Z0, Z0
+	MOVQ        288(CX), DX
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z3, Z2, Z1
+	VMOVUPS     Z1, (R9)(DX*1)
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z7, Z6, Z1
+	VMOVUPS     Z1, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z4, Z3, Z1
+	VMOVUPS     Z1, (R9)(DX*1)
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z8, Z7, Z1
+	VMOVUPS     Z1, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z5, Z4, Z1
+	VMOVUPS     Z1, (R9)(DX*1)
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z9, Z8, Z1
+	VMOVUPS     Z1, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z2, Z5, Z1
+	VMOVUPS     Z1, (R9)(DX*1)
+	VMOVDQA64   Z0, Z0
+	VPERMI2PS   Z6, Z9, Z0
+	VMOVUPS     Z0, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+
+over8:
+	ADDQ $0x00000200, R9
+	ADDQ $0x00000200, R10
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	ADDQ $0x00000004, DI
+	DECQ R11
+	JNE  run3
 	VZEROUPPER
 	RET
 
 other2:
-step27:
+step38:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn31:
+turn42:
 	CMPQ AX, 104(CX)
-	JLT  turns33
+	JLT  turns44
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand34:
+strand45:
 	VBROADCASTSS (R13), Z0
 	VBROADCASTSS 1024(R13), Z1
 	MOVQ         104(CX), R8
@@ -2521,10 +3077,10 @@ strand34:
 	VMOVUPS      128(R10), Z8
 	VMOVUPS      192(R10), Z9
 
-block32:
+block43:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near35
+	JEQ        near46
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
@@ -2534,7 +3090,7 @@ block32:
 	PREFETCHT1 128(BX)(R14*1)
 	PREFETCHT1 192(BX)(R14*1)
 
-near35:
+near46:
 	VMOVUPS       (DX), Z10
 	VMOVUPS       64(DX), Z11
 	VMOVUPS       128(DX), Z12
@@ -2608,25 +3164,25 @@ near35:
 	VMULPS        Z0, Z12, Z12
 	VMULPS        Z0, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around36
+	JNE           around47
 	VMOVDQU64     Z10, (SI)
 	VMOVDQU64     Z11, 64(SI)
 	VMOVDQU64     Z12, 128(SI)
 	VMOVDQU64     Z13, 192(SI)
-	JMP           stored37
+	JMP           stored48
 
-around36:
+around47:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored37:
+stored48:
 	ADDQ    $+256, DX
 	ADDQ    $+256, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block32
+	JNE     block43
 	VMOVUPS Z2, (R9)
 	VMOVUPS Z3, 64(R9)
 	VMOVUPS Z4, 128(R9)
@@ -2640,31 +3196,31 @@ stored37:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand34
+	JNE     strand45
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn31
+	JMP     turn42
 
-turns33:
-some38:
+turns44:
+some49:
 	TESTQ      AX, AX
-	JLE        done39
+	JLE        done50
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near40
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near40:
+near51:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand41:
+strand52:
 	VBROADCASTSS  (R12), Z0
 	VBROADCASTSS  1024(R12), Z1
 	VMOVUPS.Z     (DX), K1, Z2
@@ -2698,7 +3254,7 @@ strand41:
 	ADDQ          200(CX), SI
 	ADDQ          $0x00000004, R12
 	DECQ          R8
-	JNE           strand41
+	JNE           strand52
 	SUBQ          144(CX), DX
 	SUBQ          176(CX), BX
 	SUBQ          208(CX), SI
@@ -2711,11 +3267,11 @@ strand41:
 	ADDQ          $0x00000040, R9
 	ADDQ          $0x00000040, R10
 	SUBQ          $0x00000010, AX
-	JMP           some38
+	JMP           some49
 
-done39:
+done50:
 	DECQ R11
-	JEQ  steps28
+	JEQ  steps39
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -2726,9 +3282,9 @@ done39:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step27
+	JMP  step38
 
-steps28:
+steps39:
 	VZEROUPPER
 	RET
 
@@ -2742,9 +3298,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide43
+	JNE          wide54
 	CMPQ         AX, $0x00000040
-	JLT          rest42
+	JLT          rest53
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -2754,12 +3310,12 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block44:
+block55:
 	CMPQ       AX, $0x00000040
-	JLT        blocks45
+	JLT        blocks56
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near46
+	JEQ        near57
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -2769,23 +3325,23 @@ block44:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near46:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded58
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded47:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded59
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded48:
+loaded59:
 	VMOVUPS       (DX), Z16
 	VMOVUPS       64(DX), Z17
 	VMOVUPS       128(DX), Z18
@@ -2859,29 +3415,29 @@ loaded48:
 	VMULPS        Z2, Z18, Z18
 	VMULPS        Z3, Z19, Z19
 	CMPB          76(CX), $0x00
-	JNE           around49
+	JNE           around60
 	VMOVDQU64     Z16, (SI)
 	VMOVDQU64     Z17, 64(SI)
 	VMOVDQU64     Z18, 128(SI)
 	VMOVDQU64     Z19, 192(SI)
-	JMP           stored50
+	JMP           stored61
 
-around49:
+around60:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored50:
+stored61:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block44
+	JMP  block55
 
-blocks45:
+blocks56:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -2890,15 +3446,15 @@ blocks45:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest42
+	JMP     rest53
 
-wide43:
-block51:
+wide54:
+block62:
 	CMPQ       AX, $0x00000040
-	JLT        blocks52
+	JLT        blocks63
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near53
+	JEQ        near64
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -2908,23 +3464,23 @@ block51:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near53:
+near64:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded65
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded54:
+loaded65:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded66
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded55:
+loaded66:
 	VMOVUPS       (DX), Z8
 	VMOVUPS       64(DX), Z9
 	VMOVUPS       128(DX), Z10
@@ -3014,52 +3570,52 @@ loaded55:
 	VMULPS        Z2, Z10, Z10
 	VMULPS        Z3, Z11, Z11
 	CMPB          76(CX), $0x00
-	JNE           around56
+	JNE           around67
 	VMOVDQU64     Z8, (SI)
 	VMOVDQU64     Z9, 64(SI)
 	VMOVDQU64     Z10, 128(SI)
 	VMOVDQU64     Z11, 192(SI)
-	JMP           stored57
+	JMP           stored68
 
-around56:
+around67:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored57:
+stored68:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay58
+	JEQ  stay69
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay58:
+stay69:
 	SUBQ $0x00000040, AX
-	JMP  block51
+	JMP  block62
 
-blocks52:
-rest42:
-some59:
+blocks63:
+rest53:
+some70:
 	TESTQ     AX, AX
-	JLE       done60
+	JLE       done71
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded61
+	JEQ       loaded72
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded61:
+loaded72:
 	CMPB      73(CX), $0x00
-	JEQ       loaded62
+	JEQ       loaded73
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded62:
+loaded73:
 	VMOVUPS.Z     (DX), K1, Z1
 	VMOVDQU32.Z   (BX), K1, Z3
 	VXORPS        Z2, Z2, Z2
@@ -3091,9 +3647,9 @@ loaded62:
 	ADDQ          $0x00000040, R9
 	ADDQ          $0x00000040, R10
 	SUBQ          $0x00000010, AX
-	JMP           some59
+	JMP           some70
 
-done60:
+done71:
 	VZEROUPPER
 	RET
 
@@ -4576,6 +5132,8 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z5
 	VBROADCASTSS 1024(DI), Z6
+	CMPB         278(CX), $0x00
+	JEQ          kept9
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z9, Z9, Z9
@@ -4584,37 +5142,45 @@ run3:
 	VPXORD       Z12, Z12, Z12
 	VPXORD       Z13, Z13, Z13
 	VPXORD       Z14, Z14, Z14
-	MOVQ         AX, R8
+	JMP          begun10
+
+kept9:
+	VMOVUPS (R9), Z7
+	VMOVUPS 64(R9), Z8
+	VMOVUPS 128(R9), Z9
+	VMOVUPS 192(R9), Z10
+	VMOVUPS (R10), Z11
+	VMOVUPS 64(R10), Z12
+	VMOVUPS 128(R10), Z13
+	VMOVUPS 192(R10), Z14
+
+begun10:
+	MOVQ AX, R8
 
 next4:
+	CMPQ       R8, $0x00000040
+	JLT        rest5
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near7
+	JEQ        near11
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
-
-near7:
 	CMPB       76(CX), $0x00
-	JNE        near8
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near8
+	JNE        near11
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 
-near8:
-	CMPQ      R8, $0x00000040
-	JLT       rest5
+near11:
 	CMPB      273(CX), $0x00
-	JNE       kind10
+	JNE       kind13
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done9
+	JMP       done12
 
-kind10:
+kind13:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -4627,11 +5193,11 @@ kind10:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done9
+	JMP       done12
 
-done9:
+done12:
 	CMPB      272(CX), $0x00
-	JNE       kind13
+	JNE       kind16
 	VPMOVSXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXBD 16(BX), Z20
@@ -4640,11 +5206,11 @@ done9:
 	VCVTDQ2PS Z21, Z21
 	VPMOVSXBD 48(BX), Z22
 	VCVTDQ2PS Z22, Z22
-	JMP       done12
+	JMP       done15
 
-kind13:
+kind16:
 	CMPB      272(CX), $0x01
-	JNE       kind14
+	JNE       kind17
 	VPMOVZXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVZXBD 16(BX), Z20
@@ -4657,11 +5223,11 @@ kind13:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done12
+	JMP       done15
 
-kind14:
+kind17:
 	CMPB        272(CX), $0x02
-	JNE         kind15
+	JNE         kind18
 	VPMOVSXBW   (BX), Y19
 	VPSLLW      $0x07, Y19, Y19
 	VPANDD      all32_3f803f80<>+0(SB), Y19, Y20
@@ -4698,9 +5264,9 @@ kind14:
 	VMOVAPS     Z20, Z20
 	VMOVAPS     Z21, Z21
 	VMOVAPS     Z22, Z22
-	JMP         done12
+	JMP         done15
 
-kind15:
+kind18:
 	VPMOVZXBW (BX), Y19
 	VPSLLW    $0x08, Y19, Y19
 	VCVTPH2PS Y19, Z19
@@ -4717,9 +5283,9 @@ kind15:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done12
+	JMP       done15
 
-done12:
+done15:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -4741,29 +5307,29 @@ done12:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind18
+	JNE       kind21
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around22
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored20
+	JMP       stored23
 
-around19:
+around22:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored20:
-	JMP done17
+stored23:
+	JMP done20
 
-kind18:
+kind21:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -4789,19 +5355,19 @@ kind18:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around25
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored23
+	JMP       stored26
 
-around22:
+around25:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored23:
-	JMP done17
+stored26:
+	JMP done20
 
-done17:
+done20:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
@@ -4809,226 +5375,185 @@ done17:
 	JMP  next4
 
 rest5:
-	TESTQ       R8, R8
-	JLE         done6
-	MOVQ        $-1, R12
-	BZHIQ       R8, R12, R12
-	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
-	JNE         kind25
-	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done24
+	CMPQ       R8, $0x20
+	JLT        few27
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near28
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near28
+	PREFETCHT0 (SI)(R12*1)
 
-kind25:
-	VPMOVZXWD.Z (DX), K1, Z15
-	VPSLLD      $0x10, Z15, Z15
-	VMOVAPS     Z15, Z15
-	JMP         done24
-
-done24:
-	CMPB        272(CX), $0x00
-	JNE         kind28
-	VPMOVSXBD.Z (BX), K1, Z16
-	VCVTDQ2PS   Z16, Z16
-	JMP         done27
-
-kind28:
-	CMPB        272(CX), $0x01
-	JNE         kind29
-	VPMOVZXBD.Z (BX), K1, Z16
-	VCVTDQ2PS   Z16, Z16
-	VMOVAPS     Z16, Z16
-	JMP         done27
-
-kind29:
-	CMPB        272(CX), $0x02
-	JNE         kind30
-	VPMOVSXBW.Z (BX), K1, Y16
-	VPSLLW      $0x07, Y16, Y16
-	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
-	VPCMPEQW    all32_3f803f80<>+0(SB), Y17, K2
-	VPANDD      all32_bf80bf80<>+0(SB), Y16, Y16
-	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y16
-	VCVTPH2PS   Y16, Z16
-	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
-	VMOVAPS     Z16, Z16
-	JMP         done27
+near28:
+	CMPB      273(CX), $0x00
+	JNE       kind30
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z16
+	JMP       done29
 
 kind30:
-	VPMOVZXBW.Z (BX), K1, Y16
-	VPSLLW      $0x08, Y16, Y16
-	VCVTPH2PS   Y16, Z16
-	VMOVAPS     Z16, Z16
-	JMP         done27
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 32(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       done29
 
-done27:
-	VSUBPS    Z6, Z16, Z16
-	VMULPS    Z16, Z15, Z16
-	VADDPS    Z16, Z7, K1, Z7
-	VADDPS    Z15, Z11, K1, Z11
-	VMULPS    Z5, Z15, Z15
-	CMPB      273(CX), $0x00
+done29:
+	CMPB      272(CX), $0x00
 	JNE       kind33
-	VCVTPS2PH $0x00, Z15, Y15
-	CMPQ      R8, $0x10
-	JLT       partly34
-	VMOVDQU64 Y15, (SI)
-	JMP       stored35
-
-partly34:
-	VMOVDQU16 Y15, K1, (SI)
-
-stored35:
-	JMP done32
+	VPMOVSXBD (BX), Z17
+	VCVTDQ2PS Z17, Z17
+	VPMOVSXBD 16(BX), Z18
+	VCVTDQ2PS Z18, Z18
+	JMP       done32
 
 kind33:
-	VPTESTMD  Z0, Z15, K2
-	VPADDD    Z1, Z15, Z16
-	VPADDD    Z2, Z15, K2, Z16
-	VCMPPS    $0x03, Z15, Z15, K2
-	VMOVDQU32 Z3, K2, Z16
-	VPSRLD    $0x10, Z16, Z15
-	VPMOVDW   Z15, Y15
-	CMPQ      R8, $0x10
-	JLT       partly37
-	VMOVDQU64 Y15, (SI)
-	JMP       stored38
+	CMPB      272(CX), $0x01
+	JNE       kind34
+	VPMOVZXBD (BX), Z17
+	VCVTDQ2PS Z17, Z17
+	VPMOVZXBD 16(BX), Z18
+	VCVTDQ2PS Z18, Z18
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	JMP       done32
 
-partly37:
-	VMOVDQU16 Y15, K1, (SI)
+kind34:
+	CMPB        272(CX), $0x02
+	JNE         kind35
+	VPMOVSXBW   (BX), Y17
+	VPSLLW      $0x07, Y17, Y17
+	VPANDD      all32_3f803f80<>+0(SB), Y17, Y18
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y18, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y17, Y17
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y17
+	VCVTPH2PS   Y17, Z17
+	VMULPS.BCST all32_43800000<>+0(SB), Z17, Z17
+	VPMOVSXBW   16(BX), Y18
+	VPSLLW      $0x07, Y18, Y18
+	VPANDD      all32_3f803f80<>+0(SB), Y18, Y19
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y19, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y18, Y18
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y18
+	VCVTPH2PS   Y18, Z18
+	VMULPS.BCST all32_43800000<>+0(SB), Z18, Z18
+	VMOVAPS     Z17, Z17
+	VMOVAPS     Z18, Z18
+	JMP         done32
 
-stored38:
-	JMP done32
+kind35:
+	VPMOVZXBW (BX), Y17
+	VPSLLW    $0x08, Y17, Y17
+	VCVTPH2PS Y17, Z17
+	VPMOVZXBW 16(BX), Y18
+	VPSLLW    $0x08, Y18, Y18
+	VCVTPH2PS Y18, Z18
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	JMP       done32
 
 done32:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
-	MOVQ        $-1, R12
-	BZHIQ       R8, R12, R12
-	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
-	JNE         kind40
-	VCVTPH2PS.Z 32(DX), K1, Z15
-	JMP         done39
-
-kind40:
-	VPMOVZXWD.Z 32(DX), K1, Z15
-	VPSLLD      $0x10, Z15, Z15
-	VMOVAPS     Z15, Z15
-	JMP         done39
-
-done39:
-	CMPB        272(CX), $0x00
-	JNE         kind43
-	VPMOVSXBD.Z 16(BX), K1, Z16
-	VCVTDQ2PS   Z16, Z16
-	JMP         done42
-
-kind43:
-	CMPB        272(CX), $0x01
-	JNE         kind44
-	VPMOVZXBD.Z 16(BX), K1, Z16
-	VCVTDQ2PS   Z16, Z16
-	VMOVAPS     Z16, Z16
-	JMP         done42
-
-kind44:
-	CMPB        272(CX), $0x02
-	JNE         kind45
-	VPMOVSXBW.Z 16(BX), K1, Y16
-	VPSLLW      $0x07, Y16, Y16
-	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
-	VPCMPEQW    all32_3f803f80<>+0(SB), Y17, K2
-	VPANDD      all32_bf80bf80<>+0(SB), Y16, Y16
-	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y16
-	VCVTPH2PS   Y16, Z16
-	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
-	VMOVAPS     Z16, Z16
-	JMP         done42
-
-kind45:
-	VPMOVZXBW.Z 16(BX), K1, Y16
-	VPSLLW      $0x08, Y16, Y16
-	VCVTPH2PS   Y16, Z16
-	VMOVAPS     Z16, Z16
-	JMP         done42
-
-done42:
-	VSUBPS    Z6, Z16, Z16
-	VMULPS    Z16, Z15, Z16
-	VADDPS    Z16, Z8, K1, Z8
-	VADDPS    Z15, Z12, K1, Z12
+	VSUBPS    Z6, Z17, Z17
+	VSUBPS    Z6, Z18, Z18
+	VMULPS    Z17, Z15, Z17
+	VMULPS    Z18, Z16, Z18
+	VADDPS    Z17, Z7, Z7
+	VADDPS    Z18, Z8, Z8
+	VADDPS    Z15, Z11, Z11
+	VADDPS    Z16, Z12, Z12
 	VMULPS    Z5, Z15, Z15
+	VMULPS    Z5, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind48
+	JNE       kind38
 	VCVTPS2PH $0x00, Z15, Y15
-	CMPQ      R8, $0x10
-	JLT       partly49
-	VMOVDQU64 Y15, 32(SI)
-	JMP       stored50
+	VCVTPS2PH $0x00, Z16, Y16
+	CMPB      76(CX), $0x00
+	JNE       around39
+	VMOVDQU64 Y15, (SI)
+	VMOVDQU64 Y16, 32(SI)
+	JMP       stored40
 
-partly49:
-	VMOVDQU16 Y15, K1, 32(SI)
+around39:
+	VMOVNTDQ Y15, (SI)
+	VMOVNTDQ Y16, 32(SI)
 
-stored50:
-	JMP done47
+stored40:
+	JMP done37
 
-kind48:
-	VPTESTMD  Z0, Z15, K2
-	VPADDD    Z1, Z15, Z16
-	VPADDD    Z2, Z15, K2, Z16
-	VCMPPS    $0x03, Z15, Z15, K2
-	VMOVDQU32 Z3, K2, Z16
-	VPSRLD    $0x10, Z16, Z15
-	VPMOVDW   Z15, Y15
-	CMPQ      R8, $0x10
-	JLT       partly52
-	VMOVDQU64 Y15, 32(SI)
-	JMP       stored53
+kind38:
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z17
+	VPADDD    Z2, Z15, K1, Z17
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z18
+	VPADDD    Z2, Z16, K1, Z18
+	VCMPPS    $0x03, Z15, Z15, K1
+	VCMPPS    $0x03, Z16, Z16, K2
+	VMOVDQU32 Z3, K1, Z17
+	VMOVDQU32 Z3, K2, Z18
+	VMOVDQA64 Z17, Z15
+	VPERMT2W  Z18, Z4, Z15
+	CMPB      76(CX), $0x00
+	JNE       around42
+	VMOVDQU64 Z15, (SI)
+	JMP       stored43
 
-partly52:
-	VMOVDQU16 Y15, K1, 32(SI)
+around42:
+	VMOVNTDQ Z15, (SI)
 
-stored53:
-	JMP done47
+stored43:
+	JMP done37
 
-done47:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
+done37:
+	SUBQ       $0x20, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near44
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 32(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near44
+	PREFETCHT0 64(SI)(R12*1)
+
+near44:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind55
+	JNE         kind46
 	VCVTPH2PS.Z 64(DX), K1, Z15
-	JMP         done54
+	JMP         done45
 
-kind55:
+kind46:
 	VPMOVZXWD.Z 64(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done54
+	JMP         done45
 
-done54:
+done45:
 	CMPB        272(CX), $0x00
-	JNE         kind58
+	JNE         kind49
 	VPMOVSXBD.Z 32(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
-	JMP         done57
+	JMP         done48
 
-kind58:
+kind49:
 	CMPB        272(CX), $0x01
-	JNE         kind59
+	JNE         kind50
 	VPMOVZXBD.Z 32(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done57
+	JMP         done48
 
-kind59:
+kind50:
 	CMPB        272(CX), $0x02
-	JNE         kind60
+	JNE         kind51
 	VPMOVSXBW.Z 32(BX), K1, Y16
 	VPSLLW      $0x07, Y16, Y16
 	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
@@ -5038,36 +5563,36 @@ kind59:
 	VCVTPH2PS   Y16, Z16
 	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done57
+	JMP         done48
 
-kind60:
+kind51:
 	VPMOVZXBW.Z 32(BX), K1, Y16
 	VPSLLW      $0x08, Y16, Y16
 	VCVTPH2PS   Y16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done57
+	JMP         done48
 
-done57:
+done48:
 	VSUBPS    Z6, Z16, Z16
 	VMULPS    Z16, Z15, Z16
 	VADDPS    Z16, Z9, K1, Z9
 	VADDPS    Z15, Z13, K1, Z13
 	VMULPS    Z5, Z15, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind63
+	JNE       kind54
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPQ      R8, $0x10
-	JLT       partly64
+	JLT       partly55
 	VMOVDQU64 Y15, 64(SI)
-	JMP       stored65
+	JMP       stored56
 
-partly64:
+partly55:
 	VMOVDQU16 Y15, K1, 64(SI)
 
-stored65:
-	JMP done62
+stored56:
+	JMP done53
 
-kind63:
+kind54:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -5076,52 +5601,62 @@ kind63:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	CMPQ      R8, $0x10
-	JLT       partly67
+	JLT       partly58
 	VMOVDQU64 Y15, 64(SI)
-	JMP       stored68
+	JMP       stored59
 
-partly67:
+partly58:
 	VMOVDQU16 Y15, K1, 64(SI)
 
-stored68:
-	JMP done62
+stored59:
+	JMP done53
 
-done62:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
+done53:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near60
+	PREFETCHT1 96(DX)(R12*1)
+	PREFETCHT1 48(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near60
+	PREFETCHT0 96(SI)(R12*1)
+
+near60:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind70
+	JNE         kind62
 	VCVTPH2PS.Z 96(DX), K1, Z15
-	JMP         done69
+	JMP         done61
 
-kind70:
+kind62:
 	VPMOVZXWD.Z 96(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done69
+	JMP         done61
 
-done69:
+done61:
 	CMPB        272(CX), $0x00
-	JNE         kind73
+	JNE         kind65
 	VPMOVSXBD.Z 48(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
-	JMP         done72
+	JMP         done64
 
-kind73:
+kind65:
 	CMPB        272(CX), $0x01
-	JNE         kind74
+	JNE         kind66
 	VPMOVZXBD.Z 48(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done72
+	JMP         done64
 
-kind74:
+kind66:
 	CMPB        272(CX), $0x02
-	JNE         kind75
+	JNE         kind67
 	VPMOVSXBW.Z 48(BX), K1, Y16
 	VPSLLW      $0x07, Y16, Y16
 	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
@@ -5131,36 +5666,36 @@ kind74:
 	VCVTPH2PS   Y16, Z16
 	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done72
+	JMP         done64
 
-kind75:
+kind67:
 	VPMOVZXBW.Z 48(BX), K1, Y16
 	VPSLLW      $0x08, Y16, Y16
 	VCVTPH2PS   Y16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done72
+	JMP         done64
 
-done72:
+done64:
 	VSUBPS    Z6, Z16, Z6
 	VMULPS    Z6, Z15, Z6
 	VADDPS    Z6, Z10, K1, Z10
 	VADDPS    Z15, Z14, K1, Z14
 	VMULPS    Z5, Z15, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind78
+	JNE       kind70
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPQ      R8, $0x10
-	JLT       partly79
+	JLT       partly71
 	VMOVDQU64 Y5, 96(SI)
-	JMP       stored80
+	JMP       stored72
 
-partly79:
+partly71:
 	VMOVDQU16 Y5, K1, 96(SI)
 
-stored80:
-	JMP done77
+stored72:
+	JMP done69
 
-kind78:
+kind70:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -5169,55 +5704,320 @@ kind78:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	CMPQ      R8, $0x10
-	JLT       partly82
+	JLT       partly74
 	VMOVDQU64 Y5, 96(SI)
-	JMP       stored83
+	JMP       stored75
 
-partly82:
+partly74:
 	VMOVDQU16 Y5, K1, 96(SI)
 
-stored83:
-	JMP done77
+stored75:
+	JMP done69
+
+done69:
+	SUBQ $0x10, R8
+	JMP  done6
+
+few27:
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near76
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near76
+	PREFETCHT0 (SI)(R12*1)
+
+near76:
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind78
+	VCVTPH2PS.Z (DX), K1, Z15
+	JMP         done77
+
+kind78:
+	VPMOVZXWD.Z (DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done77
 
 done77:
+	CMPB        272(CX), $0x00
+	JNE         kind81
+	VPMOVSXBD.Z (BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done80
+
+kind81:
+	CMPB        272(CX), $0x01
+	JNE         kind82
+	VPMOVZXBD.Z (BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done80
+
+kind82:
+	CMPB        272(CX), $0x02
+	JNE         kind83
+	VPMOVSXBW.Z (BX), K1, Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y17, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y16, Y16
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y16
+	VCVTPH2PS   Y16, Z16
+	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done80
+
+kind83:
+	VPMOVZXBW.Z (BX), K1, Y16
+	VPSLLW      $0x08, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done80
+
+done80:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z7, K1, Z7
+	VADDPS    Z15, Z11, K1, Z11
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind86
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly87
+	VMOVDQU64 Y15, (SI)
+	JMP       stored88
+
+partly87:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored88:
+	JMP done85
+
+kind86:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly90
+	VMOVDQU64 Y15, (SI)
+	JMP       stored91
+
+partly90:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored91:
+	JMP done85
+
+done85:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near92
+	PREFETCHT1 32(DX)(R12*1)
+	PREFETCHT1 16(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near92
+	PREFETCHT0 32(SI)(R12*1)
+
+near92:
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind94
+	VCVTPH2PS.Z 32(DX), K1, Z15
+	JMP         done93
+
+kind94:
+	VPMOVZXWD.Z 32(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done93
+
+done93:
+	CMPB        272(CX), $0x00
+	JNE         kind97
+	VPMOVSXBD.Z 16(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done96
+
+kind97:
+	CMPB        272(CX), $0x01
+	JNE         kind98
+	VPMOVZXBD.Z 16(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done96
+
+kind98:
+	CMPB        272(CX), $0x02
+	JNE         kind99
+	VPMOVSXBW.Z 16(BX), K1, Y16
+	VPSLLW      $0x07, Y16, Y16
+	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y17, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y16, Y16
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y16
+	VCVTPH2PS   Y16, Z16
+	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done96
+
+kind99:
+	VPMOVZXBW.Z 16(BX), K1, Y16
+	VPSLLW      $0x08, Y16, Y16
+	VCVTPH2PS   Y16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done96
+
+done96:
+	VSUBPS    Z6, Z16, Z6
+	VMULPS    Z6, Z15, Z6
+	VADDPS    Z6, Z8, K1, Z8
+	VADDPS    Z15, Z12, K1, Z12
+	VMULPS    Z5, Z15, Z5
+	CMPB      273(CX), $0x00
+	JNE       kind102
+	VCVTPS2PH $0x00, Z5, Y5
+	CMPQ      R8, $0x10
+	JLT       partly103
+	VMOVDQU64 Y5, 32(SI)
+	JMP       stored104
+
+partly103:
+	VMOVDQU16 Y5, K1, 32(SI)
+
+stored104:
+	JMP done101
+
+kind102:
+	VPTESTMD  Z0, Z5, K2
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z2, Z5, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z5
+	VPMOVDW   Z5, Y5
+	CMPQ      R8, $0x10
+	JLT       partly106
+	VMOVDQU64 Y5, 32(SI)
+	JMP       stored107
+
+partly106:
+	VMOVDQU16 Y5, K1, 32(SI)
+
+stored107:
+	JMP done101
+
+done101:
 	SUBQ $0x10, R8
 
 done6:
-	VMOVUPS Z7, (R9)
-	VMOVUPS Z8, 64(R9)
-	VMOVUPS Z9, 128(R9)
-	VMOVUPS Z10, 192(R9)
-	VMOVUPS Z11, (R10)
-	VMOVUPS Z12, 64(R10)
-	VMOVUPS Z13, 128(R10)
-	VMOVUPS Z14, 192(R10)
-	ADDQ    $0x00000200, R9
-	ADDQ    $0x00000200, R10
-	MOVQ    232(CX), DX
-	ADDQ    152(CX), DX
-	MOVQ    240(CX), BX
-	ADDQ    184(CX), BX
-	MOVQ    248(CX), SI
-	ADDQ    216(CX), SI
-	ADDQ    $0x00000004, DI
-	DECQ    R11
-	JNE     run3
+	CMPB          279(CX), $0x00
+	JEQ           turn7
+	VADDPS        Z9, Z7, Z7
+	VADDPS        Z10, Z8, Z8
+	VADDPS        Z8, Z7, Z7
+	VADDPS        Z13, Z11, Z11
+	VADDPS        Z14, Z12, Z12
+	VADDPS        Z12, Z11, Z11
+	VINSERTF64X4  $0x01, Y11, Z7, Z5
+	VSHUFF64X2    $0xee, Z11, Z7, Z6
+	VADDPS        Z6, Z5, Z5
+	VSHUFF64X2    $0xb1, Z5, Z5, Z6
+	VADDPS        Z6, Z5, Z5
+	VPERMILPS     $0x4e, Z5, Z6
+	VADDPS        Z6, Z5, Z5
+	VPERMILPS     $0xb1, Z5, Z6
+	VADDPS        Z6, Z5, Z5
+	VEXTRACTF64X4 $0x01, Z5, Y6
+	MOVQ          296(CX), DX
+	VMOVSS        X5, (DX)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), DX
+	VMOVSS        X6, (DX)
+	ADDQ          $0x00000004, 304(CX)
+	JMP           over8
+
+turn7:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z5
+	VPADDD.BCST 280(CX), Z5, Z5
+	MOVQ        288(CX), DX
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z8, Z7, Z6
+	VMOVUPS     Z6, (R9)(DX*1)
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z12, Z11, Z6
+	VMOVUPS     Z6, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z9, Z8, Z6
+	VMOVUPS     Z6, (R9)(DX*1)
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z13, Z12, Z6
+	VMOVUPS     Z6, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z10, Z9, Z6
+	VMOVUPS     Z6, (R9)(DX*1)
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z14, Z13, Z6
+	VMOVUPS     Z6, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z7, Z10, Z6
+	VMOVUPS     Z6, (R9)(DX*1)
+	VMOVDQA64   Z5, Z5
+	VPERMI2PS   Z11, Z14, Z5
+	VMOVUPS     Z5, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+
+over8:
+	ADDQ $0x00000200, R9
+	ADDQ $0x00000200, R10
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	ADDQ $0x00000004, DI
+	DECQ R11
+	JNE  run3
 	VZEROUPPER
 	RET
 
 other2:
-step84:
+step108:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn88:
+turn112:
 	CMPQ AX, 104(CX)
-	JLT  turns90
+	JLT  turns114
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand91:
+strand115:
 	VBROADCASTSS (R13), Z5
 	VBROADCASTSS 1024(R13), Z6
 	MOVQ         104(CX), R8
@@ -5230,24 +6030,24 @@ strand91:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block89:
+block113:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near92
+	JEQ        near116
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 
-near92:
+near116:
 	CMPB      273(CX), $0x00
-	JNE       kind94
+	JNE       kind118
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done93
+	JMP       done117
 
-kind94:
+kind118:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -5260,11 +6060,11 @@ kind94:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done93
+	JMP       done117
 
-done93:
+done117:
 	CMPB      272(CX), $0x00
-	JNE       kind97
+	JNE       kind121
 	VPMOVSXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXBD 16(BX), Z20
@@ -5273,11 +6073,11 @@ done93:
 	VCVTDQ2PS Z21, Z21
 	VPMOVSXBD 48(BX), Z22
 	VCVTDQ2PS Z22, Z22
-	JMP       done96
+	JMP       done120
 
-kind97:
+kind121:
 	CMPB      272(CX), $0x01
-	JNE       kind98
+	JNE       kind122
 	VPMOVZXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVZXBD 16(BX), Z20
@@ -5290,11 +6090,11 @@ kind97:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done96
+	JMP       done120
 
-kind98:
+kind122:
 	CMPB        272(CX), $0x02
-	JNE         kind99
+	JNE         kind123
 	VPMOVSXBW   (BX), Y19
 	VPSLLW      $0x07, Y19, Y19
 	VPANDD      all32_3f803f80<>+0(SB), Y19, Y20
@@ -5331,9 +6131,9 @@ kind98:
 	VMOVAPS     Z20, Z20
 	VMOVAPS     Z21, Z21
 	VMOVAPS     Z22, Z22
-	JMP         done96
+	JMP         done120
 
-kind99:
+kind123:
 	VPMOVZXBW (BX), Y19
 	VPSLLW    $0x08, Y19, Y19
 	VCVTPH2PS Y19, Z19
@@ -5350,9 +6150,9 @@ kind99:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done96
+	JMP       done120
 
-done96:
+done120:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -5374,29 +6174,29 @@ done96:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind102
+	JNE       kind126
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around103
+	JNE       around127
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored104
+	JMP       stored128
 
-around103:
+around127:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored104:
-	JMP done101
+stored128:
+	JMP done125
 
-kind102:
+kind126:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -5422,24 +6222,24 @@ kind102:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around106
+	JNE       around130
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored107
+	JMP       stored131
 
-around106:
+around130:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored107:
-	JMP done101
+stored131:
+	JMP done125
 
-done101:
+done125:
 	ADDQ    $+128, DX
 	ADDQ    $+64, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block89
+	JNE     block113
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -5453,62 +6253,62 @@ done101:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand91
+	JNE     strand115
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn88
+	JMP     turn112
 
-turns90:
-some108:
+turns114:
+some132:
 	TESTQ      AX, AX
-	JLE        done109
+	JLE        done133
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near110
+	JEQ        near134
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near110:
+near134:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand111:
+strand135:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	CMPB         273(CX), $0x00
-	JNE          kind113
+	JNE          kind137
 	VCVTPH2PS.Z  (DX), K1, Z7
-	JMP          done112
+	JMP          done136
 
-kind113:
+kind137:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done112
+	JMP         done136
 
-done112:
+done136:
 	CMPB        272(CX), $0x00
-	JNE         kind116
+	JNE         kind140
 	VPMOVSXBD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         done115
+	JMP         done139
 
-kind116:
+kind140:
 	CMPB        272(CX), $0x01
-	JNE         kind117
+	JNE         kind141
 	VPMOVZXBD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done115
+	JMP         done139
 
-kind117:
+kind141:
 	CMPB        272(CX), $0x02
-	JNE         kind118
+	JNE         kind142
 	VPMOVSXBW.Z (BX), K1, Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
@@ -5518,16 +6318,16 @@ kind117:
 	VCVTPH2PS   Y8, Z8
 	VMULPS.BCST all32_43800000<>+0(SB), Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done115
+	JMP         done139
 
-kind118:
+kind142:
 	VPMOVZXBW.Z (BX), K1, Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done115
+	JMP         done139
 
-done115:
+done139:
 	VSUBPS    Z6, Z8, Z6
 	VMULPS    Z6, Z7, Z6
 	VMOVUPS.Z (R9), K1, Z8
@@ -5538,12 +6338,12 @@ done115:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z7, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind121
+	JNE       kind145
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done120
+	JMP       done144
 
-kind121:
+kind145:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -5552,9 +6352,9 @@ kind121:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done120
+	JMP       done144
 
-done120:
+done144:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -5563,7 +6363,7 @@ done120:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand111
+	JNE  strand135
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -5576,11 +6376,11 @@ done120:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some108
+	JMP  some132
 
-done109:
+done133:
 	DECQ R11
-	JEQ  steps85
+	JEQ  steps109
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -5591,9 +6391,9 @@ done109:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step84
+	JMP  step108
 
-steps85:
+steps109:
 	VZEROUPPER
 	RET
 
@@ -5607,9 +6407,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide124
+	JNE          wide148
 	CMPQ         AX, $0x00000040
-	JLT          rest123
+	JLT          rest147
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -5619,42 +6419,42 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block125:
+block149:
 	CMPQ       AX, $0x00000040
-	JLT        blocks126
+	JLT        blocks150
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near127
+	JEQ        near151
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near127:
+near151:
 	CMPB    72(CX), $0x00
-	JEQ     loaded128
+	JEQ     loaded152
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded128:
+loaded152:
 	CMPB    73(CX), $0x00
-	JEQ     loaded129
+	JEQ     loaded153
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded129:
+loaded153:
 	CMPB      273(CX), $0x00
-	JNE       kind131
+	JNE       kind155
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
 	VCVTPH2PS 64(DX), Z23
 	VCVTPH2PS 96(DX), Z24
-	JMP       done130
+	JMP       done154
 
-kind131:
+kind155:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -5667,11 +6467,11 @@ kind131:
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
 	VMOVAPS   Z24, Z24
-	JMP       done130
+	JMP       done154
 
-done130:
+done154:
 	CMPB      272(CX), $0x00
-	JNE       kind134
+	JNE       kind158
 	VPMOVSXBD (BX), Z25
 	VCVTDQ2PS Z25, Z25
 	VPMOVSXBD 16(BX), Z26
@@ -5680,11 +6480,11 @@ done130:
 	VCVTDQ2PS Z27, Z27
 	VPMOVSXBD 48(BX), Z28
 	VCVTDQ2PS Z28, Z28
-	JMP       done133
+	JMP       done157
 
-kind134:
+kind158:
 	CMPB      272(CX), $0x01
-	JNE       kind135
+	JNE       kind159
 	VPMOVZXBD (BX), Z25
 	VCVTDQ2PS Z25, Z25
 	VPMOVZXBD 16(BX), Z26
@@ -5697,11 +6497,11 @@ kind134:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       done133
+	JMP       done157
 
-kind135:
+kind159:
 	CMPB        272(CX), $0x02
-	JNE         kind136
+	JNE         kind160
 	VPMOVSXBW   (BX), Y25
 	VPSLLW      $0x07, Y25, Y25
 	VPANDD      all32_3f803f80<>+0(SB), Y25, Y26
@@ -5738,9 +6538,9 @@ kind135:
 	VMOVAPS     Z26, Z26
 	VMOVAPS     Z27, Z27
 	VMOVAPS     Z28, Z28
-	JMP         done133
+	JMP         done157
 
-kind136:
+kind160:
 	VPMOVZXBW (BX), Y25
 	VPSLLW    $0x08, Y25, Y25
 	VCVTPH2PS Y25, Z25
@@ -5757,9 +6557,9 @@ kind136:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       done133
+	JMP       done157
 
-done133:
+done157:
 	VSUBPS    Z9, Z25, Z25
 	VSUBPS    Z10, Z26, Z26
 	VSUBPS    Z11, Z27, Z27
@@ -5781,29 +6581,29 @@ done133:
 	VMULPS    Z7, Z23, Z23
 	VMULPS    Z8, Z24, Z24
 	CMPB      273(CX), $0x00
-	JNE       kind139
+	JNE       kind163
 	VCVTPS2PH $0x00, Z21, Y21
 	VCVTPS2PH $0x00, Z22, Y22
 	VCVTPS2PH $0x00, Z23, Y23
 	VCVTPS2PH $0x00, Z24, Y24
 	CMPB      76(CX), $0x00
-	JNE       around140
+	JNE       around164
 	VMOVDQU64 Y21, (SI)
 	VMOVDQU64 Y22, 32(SI)
 	VMOVDQU64 Y23, 64(SI)
 	VMOVDQU64 Y24, 96(SI)
-	JMP       stored141
+	JMP       stored165
 
-around140:
+around164:
 	VMOVNTDQ Y21, (SI)
 	VMOVNTDQ Y22, 32(SI)
 	VMOVNTDQ Y23, 64(SI)
 	VMOVNTDQ Y24, 96(SI)
 
-stored141:
-	JMP done138
+stored165:
+	JMP done162
 
-kind139:
+kind163:
 	VPTESTMD  Z0, Z21, K1
 	VPADDD    Z1, Z21, Z25
 	VPADDD    Z2, Z21, K1, Z25
@@ -5829,28 +6629,28 @@ kind139:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around143
+	JNE       around167
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored144
+	JMP       stored168
 
-around143:
+around167:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored144:
-	JMP done138
+stored168:
+	JMP done162
 
-done138:
+done162:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block125
+	JMP  block149
 
-blocks126:
+blocks150:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -5859,45 +6659,45 @@ blocks126:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest123
+	JMP     rest147
 
-wide124:
-block145:
+wide148:
+block169:
 	CMPQ       AX, $0x00000040
-	JLT        blocks146
+	JLT        blocks170
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near147
+	JEQ        near171
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near147:
+near171:
 	CMPB    72(CX), $0x00
-	JEQ     loaded148
+	JEQ     loaded172
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded148:
+loaded172:
 	CMPB    73(CX), $0x00
-	JEQ     loaded149
+	JEQ     loaded173
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded149:
+loaded173:
 	CMPB      273(CX), $0x00
-	JNE       kind151
+	JNE       kind175
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done150
+	JMP       done174
 
-kind151:
+kind175:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -5910,11 +6710,11 @@ kind151:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done150
+	JMP       done174
 
-done150:
+done174:
 	CMPB      272(CX), $0x00
-	JNE       kind154
+	JNE       kind178
 	VPMOVSXBD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVSXBD 16(BX), Z18
@@ -5923,11 +6723,11 @@ done150:
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXBD 48(BX), Z20
 	VCVTDQ2PS Z20, Z20
-	JMP       done153
+	JMP       done177
 
-kind154:
+kind178:
 	CMPB      272(CX), $0x01
-	JNE       kind155
+	JNE       kind179
 	VPMOVZXBD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVZXBD 16(BX), Z18
@@ -5940,11 +6740,11 @@ kind154:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       done153
+	JMP       done177
 
-kind155:
+kind179:
 	CMPB        272(CX), $0x02
-	JNE         kind156
+	JNE         kind180
 	VPMOVSXBW   (BX), Y17
 	VPSLLW      $0x07, Y17, Y17
 	VPANDD      all32_3f803f80<>+0(SB), Y17, Y18
@@ -5981,9 +6781,9 @@ kind155:
 	VMOVAPS     Z18, Z18
 	VMOVAPS     Z19, Z19
 	VMOVAPS     Z20, Z20
-	JMP         done153
+	JMP         done177
 
-kind156:
+kind180:
 	VPMOVZXBW (BX), Y17
 	VPSLLW    $0x08, Y17, Y17
 	VCVTPH2PS Y17, Z17
@@ -6000,9 +6800,9 @@ kind156:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       done153
+	JMP       done177
 
-done153:
+done177:
 	VSUBPS    Z9, Z17, Z17
 	VSUBPS    Z10, Z18, Z18
 	VSUBPS    Z11, Z19, Z19
@@ -6040,29 +6840,29 @@ done153:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind159
+	JNE       kind183
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around160
+	JNE       around184
 	VMOVDQU64 Y13, (SI)
 	VMOVDQU64 Y14, 32(SI)
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored161
+	JMP       stored185
 
-around160:
+around184:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored161:
-	JMP done158
+stored185:
+	JMP done182
 
-kind159:
+kind183:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -6088,80 +6888,80 @@ kind159:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around163
+	JNE       around187
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored164
+	JMP       stored188
 
-around163:
+around187:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored164:
-	JMP done158
+stored188:
+	JMP done182
 
-done158:
+done182:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay165
+	JEQ  stay189
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay165:
+stay189:
 	SUBQ $0x00000040, AX
-	JMP  block145
+	JMP  block169
 
-blocks146:
-rest123:
-some166:
+blocks170:
+rest147:
+some190:
 	TESTQ     AX, AX
-	JLE       done167
+	JLE       done191
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded168
+	JEQ       loaded192
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded168:
+loaded192:
 	CMPB      73(CX), $0x00
-	JEQ       loaded169
+	JEQ       loaded193
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded169:
+loaded193:
 	CMPB        273(CX), $0x00
-	JNE         kind171
+	JNE         kind195
 	VCVTPH2PS.Z (DX), K1, Z4
-	JMP         done170
+	JMP         done194
 
-kind171:
+kind195:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done170
+	JMP         done194
 
-done170:
+done194:
 	CMPB        272(CX), $0x00
-	JNE         kind174
+	JNE         kind198
 	VPMOVSXBD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
-	JMP         done173
+	JMP         done197
 
-kind174:
+kind198:
 	CMPB        272(CX), $0x01
-	JNE         kind175
+	JNE         kind199
 	VPMOVZXBD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done173
+	JMP         done197
 
-kind175:
+kind199:
 	CMPB        272(CX), $0x02
-	JNE         kind176
+	JNE         kind200
 	VPMOVSXBW.Z (BX), K1, Y6
 	VPSLLW      $0x07, Y6, Y6
 	VPANDD      all32_3f803f80<>+0(SB), Y6, Y7
@@ -6171,16 +6971,16 @@ kind175:
 	VCVTPH2PS   Y6, Z6
 	VMULPS.BCST all32_43800000<>+0(SB), Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done173
+	JMP         done197
 
-kind176:
+kind200:
 	VPMOVZXBW.Z (BX), K1, Y6
 	VPSLLW      $0x08, Y6, Y6
 	VCVTPH2PS   Y6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done173
+	JMP         done197
 
-done173:
+done197:
 	VSUBPS    Z9, Z6, Z6
 	VMULPS    Z6, Z4, Z6
 	VMOVUPS.Z (R9), K1, Z7
@@ -6191,12 +6991,12 @@ done173:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z4, Z4
 	CMPB      273(CX), $0x00
-	JNE       kind179
+	JNE       kind203
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done178
+	JMP       done202
 
-kind179:
+kind203:
 	VPTESTMD  Z0, Z4, K2
 	VPADDD    Z1, Z4, Z6
 	VPADDD    Z2, Z4, K2, Z6
@@ -6205,9 +7005,9 @@ kind179:
 	VPSRLD    $0x10, Z6, Z4
 	VPMOVDW   Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done178
+	JMP       done202
 
-done178:
+done202:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -6216,9 +7016,9 @@ done178:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some166
+	JMP  some190
 
-done167:
+done191:
 	VZEROUPPER
 	RET
 
@@ -6326,6 +7126,8 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z5
 	VBROADCASTSS 1024(DI), Z6
+	CMPB         278(CX), $0x00
+	JEQ          kept9
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z9, Z9, Z9
@@ -6334,38 +7136,46 @@ run3:
 	VPXORD       Z12, Z12, Z12
 	VPXORD       Z13, Z13, Z13
 	VPXORD       Z14, Z14, Z14
-	MOVQ         AX, R8
+	JMP          begun10
+
+kept9:
+	VMOVUPS (R9), Z7
+	VMOVUPS 64(R9), Z8
+	VMOVUPS 128(R9), Z9
+	VMOVUPS 192(R9), Z10
+	VMOVUPS (R10), Z11
+	VMOVUPS 64(R10), Z12
+	VMOVUPS 128(R10), Z13
+	VMOVUPS 192(R10), Z14
+
+begun10:
+	MOVQ AX, R8
 
 next4:
+	CMPQ       R8, $0x00000040
+	JLT        rest5
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near7
+	JEQ        near11
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
-
-near7:
 	CMPB       76(CX), $0x00
-	JNE        near8
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near8
+	JNE        near11
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 
-near8:
-	CMPQ      R8, $0x00000040
-	JLT       rest5
+near11:
 	CMPB      273(CX), $0x00
-	JNE       kind10
+	JNE       kind13
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done9
+	JMP       done12
 
-kind10:
+kind13:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -6378,11 +7188,11 @@ kind10:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done9
+	JMP       done12
 
-done9:
+done12:
 	CMPB      272(CX), $0x00
-	JNE       kind13
+	JNE       kind16
 	VPMOVSXWD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXWD 32(BX), Z20
@@ -6391,9 +7201,9 @@ done9:
 	VCVTDQ2PS Z21, Z21
 	VPMOVSXWD 96(BX), Z22
 	VCVTDQ2PS Z22, Z22
-	JMP       done12
+	JMP       done15
 
-kind13:
+kind16:
 	VPMOVZXWD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVZXWD 32(BX), Z20
@@ -6406,9 +7216,9 @@ kind13:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done12
+	JMP       done15
 
-done12:
+done15:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -6430,18 +7240,1542 @@ done12:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind16
+	JNE       kind19
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around20
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored18
+	JMP       stored21
+
+around20:
+	VMOVNTDQ Y15, (SI)
+	VMOVNTDQ Y16, 32(SI)
+	VMOVNTDQ Y17, 64(SI)
+	VMOVNTDQ Y18, 96(SI)
+
+stored21:
+	JMP done18
+
+kind19:
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z19
+	VPADDD    Z2, Z15, K1, Z19
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z20
+	VPADDD    Z2, Z16, K1, Z20
+	VPTESTMD  Z0, Z17, K1
+	VPADDD    Z1, Z17, Z21
+	VPADDD    Z2, Z17, K1, Z21
+	VPTESTMD  Z0, Z18, K1
+	VPADDD    Z1, Z18, Z22
+	VPADDD    Z2, Z18, K1, Z22
+	VCMPPS    $0x03, Z15, Z15, K1
+	VCMPPS    $0x03, Z16, Z16, K2
+	VCMPPS    $0x03, Z17, Z17, K3
+	VCMPPS    $0x03, Z18, Z18, K4
+	VMOVDQU32 Z3, K1, Z19
+	VMOVDQU32 Z3, K2, Z20
+	VMOVDQU32 Z3, K3, Z21
+	VMOVDQU32 Z3, K4, Z22
+	VMOVDQA64 Z19, Z15
+	VPERMT2W  Z20, Z4, Z15
+	VMOVDQA64 Z21, Z16
+	VPERMT2W  Z22, Z4, Z16
+	CMPB      76(CX), $0x00
+	JNE       around23
+	VMOVDQU64 Z15, (SI)
+	VMOVDQU64 Z16, 64(SI)
+	JMP       stored24
+
+around23:
+	VMOVNTDQ Z15, (SI)
+	VMOVNTDQ Z16, 64(SI)
+
+stored24:
+	JMP done18
+
+done18:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	CMPQ       R8, $0x20
+	JLT        few25
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near26
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near26
+	PREFETCHT0 (SI)(R12*1)
+
+near26:
+	CMPB      273(CX), $0x00
+	JNE       kind28
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z16
+	JMP       done27
+
+kind28:
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 32(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       done27
+
+done27:
+	CMPB      272(CX), $0x00
+	JNE       kind31
+	VPMOVSXWD (BX), Z17
+	VCVTDQ2PS Z17, Z17
+	VPMOVSXWD 32(BX), Z18
+	VCVTDQ2PS Z18, Z18
+	JMP       done30
+
+kind31:
+	VPMOVZXWD (BX), Z17
+	VCVTDQ2PS Z17, Z17
+	VPMOVZXWD 32(BX), Z18
+	VCVTDQ2PS Z18, Z18
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	JMP       done30
+
+done30:
+	VSUBPS    Z6, Z17, Z17
+	VSUBPS    Z6, Z18, Z18
+	VMULPS    Z17, Z15, Z17
+	VMULPS    Z18, Z16, Z18
+	VADDPS    Z17, Z7, Z7
+	VADDPS    Z18, Z8, Z8
+	VADDPS    Z15, Z11, Z11
+	VADDPS    Z16, Z12, Z12
+	VMULPS    Z5, Z15, Z15
+	VMULPS    Z5, Z16, Z16
+	CMPB      273(CX), $0x00
+	JNE       kind34
+	VCVTPS2PH $0x00, Z15, Y15
+	VCVTPS2PH $0x00, Z16, Y16
+	CMPB      76(CX), $0x00
+	JNE       around35
+	VMOVDQU64 Y15, (SI)
+	VMOVDQU64 Y16, 32(SI)
+	JMP       stored36
+
+around35:
+	VMOVNTDQ Y15, (SI)
+	VMOVNTDQ Y16, 32(SI)
+
+stored36:
+	JMP done33
+
+kind34:
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z17
+	VPADDD    Z2, Z15, K1, Z17
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z18
+	VPADDD    Z2, Z16, K1, Z18
+	VCMPPS    $0x03, Z15, Z15, K1
+	VCMPPS    $0x03, Z16, Z16, K2
+	VMOVDQU32 Z3, K1, Z17
+	VMOVDQU32 Z3, K2, Z18
+	VMOVDQA64 Z17, Z15
+	VPERMT2W  Z18, Z4, Z15
+	CMPB      76(CX), $0x00
+	JNE       around38
+	VMOVDQU64 Z15, (SI)
+	JMP       stored39
+
+around38:
+	VMOVNTDQ Z15, (SI)
+
+stored39:
+	JMP done33
+
+done33:
+	SUBQ       $0x20, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near40
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near40
+	PREFETCHT0 64(SI)(R12*1)
+
+near40:
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind42
+	VCVTPH2PS.Z 64(DX), K1, Z15
+	JMP         done41
+
+kind42:
+	VPMOVZXWD.Z 64(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done41
+
+done41:
+	CMPB        272(CX), $0x00
+	JNE         kind45
+	VPMOVSXWD.Z 64(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done44
+
+kind45:
+	VPMOVZXWD.Z 64(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done44
+
+done44:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z9, K1, Z9
+	VADDPS    Z15, Z13, K1, Z13
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind48
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly49
+	VMOVDQU64 Y15, 64(SI)
+	JMP       stored50
+
+partly49:
+	VMOVDQU16 Y15, K1, 64(SI)
+
+stored50:
+	JMP done47
+
+kind48:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly52
+	VMOVDQU64 Y15, 64(SI)
+	JMP       stored53
+
+partly52:
+	VMOVDQU16 Y15, K1, 64(SI)
+
+stored53:
+	JMP done47
+
+done47:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near54
+	PREFETCHT1 96(DX)(R12*1)
+	PREFETCHT1 96(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near54
+	PREFETCHT0 96(SI)(R12*1)
+
+near54:
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind56
+	VCVTPH2PS.Z 96(DX), K1, Z15
+	JMP         done55
+
+kind56:
+	VPMOVZXWD.Z 96(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done55
+
+done55:
+	CMPB        272(CX), $0x00
+	JNE         kind59
+	VPMOVSXWD.Z 96(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done58
+
+kind59:
+	VPMOVZXWD.Z 96(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done58
+
+done58:
+	VSUBPS    Z6, Z16, Z6
+	VMULPS    Z6, Z15, Z6
+	VADDPS    Z6, Z10, K1, Z10
+	VADDPS    Z15, Z14, K1, Z14
+	VMULPS    Z5, Z15, Z5
+	CMPB      273(CX), $0x00
+	JNE       kind62
+	VCVTPS2PH $0x00, Z5, Y5
+	CMPQ      R8, $0x10
+	JLT       partly63
+	VMOVDQU64 Y5, 96(SI)
+	JMP       stored64
+
+partly63:
+	VMOVDQU16 Y5, K1, 96(SI)
+
+stored64:
+	JMP done61
+
+kind62:
+	VPTESTMD  Z0, Z5, K2
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z2, Z5, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z5
+	VPMOVDW   Z5, Y5
+	CMPQ      R8, $0x10
+	JLT       partly66
+	VMOVDQU64 Y5, 96(SI)
+	JMP       stored67
+
+partly66:
+	VMOVDQU16 Y5, K1, 96(SI)
+
+stored67:
+	JMP done61
+
+done61:
+	SUBQ $0x10, R8
+	JMP  done6
+
+few25:
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near68
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near68
+	PREFETCHT0 (SI)(R12*1)
+
+near68:
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind70
+	VCVTPH2PS.Z (DX), K1, Z15
+	JMP         done69
+
+kind70:
+	VPMOVZXWD.Z (DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done69
+
+done69:
+	CMPB        272(CX), $0x00
+	JNE         kind73
+	VPMOVSXWD.Z (BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done72
+
+kind73:
+	VPMOVZXWD.Z (BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done72
+
+done72:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z7, K1, Z7
+	VADDPS    Z15, Z11, K1, Z11
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind76
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly77
+	VMOVDQU64 Y15, (SI)
+	JMP       stored78
+
+partly77:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored78:
+	JMP done75
+
+kind76:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly80
+	VMOVDQU64 Y15, (SI)
+	JMP       stored81
+
+partly80:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored81:
+	JMP done75
+
+done75:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near82
+	PREFETCHT1 32(DX)(R12*1)
+	PREFETCHT1 32(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near82
+	PREFETCHT0 32(SI)(R12*1)
+
+near82:
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind84
+	VCVTPH2PS.Z 32(DX), K1, Z15
+	JMP         done83
+
+kind84:
+	VPMOVZXWD.Z 32(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done83
+
+done83:
+	CMPB        272(CX), $0x00
+	JNE         kind87
+	VPMOVSXWD.Z 32(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	JMP         done86
+
+kind87:
+	VPMOVZXWD.Z 32(BX), K1, Z16
+	VCVTDQ2PS   Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done86
+
+done86:
+	VSUBPS    Z6, Z16, Z6
+	VMULPS    Z6, Z15, Z6
+	VADDPS    Z6, Z8, K1, Z8
+	VADDPS    Z15, Z12, K1, Z12
+	VMULPS    Z5, Z15, Z5
+	CMPB      273(CX), $0x00
+	JNE       kind90
+	VCVTPS2PH $0x00, Z5, Y5
+	CMPQ      R8, $0x10
+	JLT       partly91
+	VMOVDQU64 Y5, 32(SI)
+	JMP       stored92
+
+partly91:
+	VMOVDQU16 Y5, K1, 32(SI)
+
+stored92:
+	JMP done89
+
+kind90:
+	VPTESTMD  Z0, Z5, K2
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z2, Z5, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z5
+	VPMOVDW   Z5, Y5
+	CMPQ      R8, $0x10
+	JLT       partly94
+	VMOVDQU64 Y5, 32(SI)
+	JMP       stored95
+
+partly94:
+	VMOVDQU16 Y5, K1, 32(SI)
+
+stored95:
+	JMP done89
+
+done89:
+	SUBQ $0x10, R8
+
+done6:
+	CMPB          279(CX), $0x00
+	JEQ           turn7
+	VADDPS        Z9, Z7, Z7
+	VADDPS        Z10, Z8, Z8
+	VADDPS        Z8, Z7, Z7
+	VADDPS        Z13, Z11, Z11
+	VADDPS        Z14, Z12, Z12
+	VADDPS        Z12, Z11, Z11
+	VINSERTF64X4  $0x01, Y11, Z7, Z5
+	VSHUFF64X2    $0xee, Z11, Z7, Z6
+	VADDPS        Z6, Z5, Z5
+	VSHUFF64X2    $0xb1, Z5, Z5, Z6
+	VADDPS        Z6, Z5, Z5
+	VPERMILPS     $0x4e, Z5, Z6
+	VADDPS        Z6, Z5, Z5
+	VPERMILPS     $0xb1, Z5, Z6
+	VADDPS        Z6, Z5, Z5
+	VEXTRACTF64X4 $0x01, Z5, Y6
+	MOVQ          296(CX), DX
+	VMOVSS        X5, (DX)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), DX
+	VMOVSS        X6, (DX)
+	ADDQ          $0x00000004, 304(CX)
+	JMP           over8
+
+turn7:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z5
+	VPADDD.BCST 280(CX), Z5, Z5
+	MOVQ        288(CX), DX
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z8, Z7, Z6
+	VMOVUPS     Z6, (R9)(DX*1)
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z12, Z11, Z6
+	VMOVUPS     Z6, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z9, Z8, Z6
+	VMOVUPS     Z6, (R9)(DX*1)
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z13, Z12, Z6
+	VMOVUPS     Z6, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z10, Z9, Z6
+	VMOVUPS     Z6, (R9)(DX*1)
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z14, Z13, Z6
+	VMOVUPS     Z6, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z7, Z10, Z6
+	VMOVUPS     Z6, (R9)(DX*1)
+	VMOVDQA64   Z5, Z5
+	VPERMI2PS   Z11, Z14, Z5
+	VMOVUPS     Z5, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+
+over8:
+	ADDQ $0x00000200, R9
+	ADDQ $0x00000200, R10
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	ADDQ $0x00000004, DI
+	DECQ R11
+	JNE  run3
+	VZEROUPPER
+	RET
+
+other2:
+step96:
+	MOVQ DX, 232(CX)
+	MOVQ BX, 240(CX)
+	MOVQ SI, 248(CX)
+
+turn100:
+	CMPQ AX, 104(CX)
+	JLT  turns102
+	MOVQ 96(CX), R12
+	MOVQ DI, R13
+
+strand103:
+	VBROADCASTSS (R13), Z5
+	VBROADCASTSS 1024(R13), Z6
+	MOVQ         104(CX), R8
+	VMOVUPS      (R9), Z7
+	VMOVUPS      64(R9), Z8
+	VMOVUPS      128(R9), Z9
+	VMOVUPS      192(R9), Z10
+	VMOVUPS      (R10), Z11
+	VMOVUPS      64(R10), Z12
+	VMOVUPS      128(R10), Z13
+	VMOVUPS      192(R10), Z14
+
+block101:
+	MOVQ       80(CX), R14
+	TESTQ      R14, R14
+	JEQ        near104
+	PREFETCHT1 (DX)(R14*1)
+	PREFETCHT1 64(DX)(R14*1)
+	PREFETCHT1 (BX)(R14*1)
+	PREFETCHT1 64(BX)(R14*1)
+
+near104:
+	CMPB      273(CX), $0x00
+	JNE       kind106
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z16
+	VCVTPH2PS 64(DX), Z17
+	VCVTPH2PS 96(DX), Z18
+	JMP       done105
+
+kind106:
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 32(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VPMOVZXWD 64(DX), Z17
+	VPSLLD    $0x10, Z17, Z17
+	VPMOVZXWD 96(DX), Z18
+	VPSLLD    $0x10, Z18, Z18
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	JMP       done105
+
+done105:
+	CMPB      272(CX), $0x00
+	JNE       kind109
+	VPMOVSXWD (BX), Z19
+	VCVTDQ2PS Z19, Z19
+	VPMOVSXWD 32(BX), Z20
+	VCVTDQ2PS Z20, Z20
+	VPMOVSXWD 64(BX), Z21
+	VCVTDQ2PS Z21, Z21
+	VPMOVSXWD 96(BX), Z22
+	VCVTDQ2PS Z22, Z22
+	JMP       done108
+
+kind109:
+	VPMOVZXWD (BX), Z19
+	VCVTDQ2PS Z19, Z19
+	VPMOVZXWD 32(BX), Z20
+	VCVTDQ2PS Z20, Z20
+	VPMOVZXWD 64(BX), Z21
+	VCVTDQ2PS Z21, Z21
+	VPMOVZXWD 96(BX), Z22
+	VCVTDQ2PS Z22, Z22
+	VMOVAPS   Z19, Z19
+	VMOVAPS   Z20, Z20
+	VMOVAPS   Z21, Z21
+	VMOVAPS   Z22, Z22
+	JMP       done108
+
+done108:
+	VSUBPS    Z6, Z19, Z19
+	VSUBPS    Z6, Z20, Z20
+	VSUBPS    Z6, Z21, Z21
+	VSUBPS    Z6, Z22, Z22
+	VMULPS    Z19, Z15, Z19
+	VMULPS    Z20, Z16, Z20
+	VMULPS    Z21, Z17, Z21
+	VMULPS    Z22, Z18, Z22
+	VADDPS    Z19, Z7, Z7
+	VADDPS    Z20, Z8, Z8
+	VADDPS    Z21, Z9, Z9
+	VADDPS    Z22, Z10, Z10
+	VADDPS    Z15, Z11, Z11
+	VADDPS    Z16, Z12, Z12
+	VADDPS    Z17, Z13, Z13
+	VADDPS    Z18, Z14, Z14
+	VMULPS    Z5, Z15, Z15
+	VMULPS    Z5, Z16, Z16
+	VMULPS    Z5, Z17, Z17
+	VMULPS    Z5, Z18, Z18
+	CMPB      273(CX), $0x00
+	JNE       kind112
+	VCVTPS2PH $0x00, Z15, Y15
+	VCVTPS2PH $0x00, Z16, Y16
+	VCVTPS2PH $0x00, Z17, Y17
+	VCVTPS2PH $0x00, Z18, Y18
+	CMPB      76(CX), $0x00
+	JNE       around113
+	VMOVDQU64 Y15, (SI)
+	VMOVDQU64 Y16, 32(SI)
+	VMOVDQU64 Y17, 64(SI)
+	VMOVDQU64 Y18, 96(SI)
+	JMP       stored114
+
+around113:
+	VMOVNTDQ Y15, (SI)
+	VMOVNTDQ Y16, 32(SI)
+	VMOVNTDQ Y17, 64(SI)
+	VMOVNTDQ Y18, 96(SI)
+
+stored114:
+	JMP done111
+
+kind112:
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z19
+	VPADDD    Z2, Z15, K1, Z19
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z20
+	VPADDD    Z2, Z16, K1, Z20
+	VPTESTMD  Z0, Z17, K1
+	VPADDD    Z1, Z17, Z21
+	VPADDD    Z2, Z17, K1, Z21
+	VPTESTMD  Z0, Z18, K1
+	VPADDD    Z1, Z18, Z22
+	VPADDD    Z2, Z18, K1, Z22
+	VCMPPS    $0x03, Z15, Z15, K1
+	VCMPPS    $0x03, Z16, Z16, K2
+	VCMPPS    $0x03, Z17, Z17, K3
+	VCMPPS    $0x03, Z18, Z18, K4
+	VMOVDQU32 Z3, K1, Z19
+	VMOVDQU32 Z3, K2, Z20
+	VMOVDQU32 Z3, K3, Z21
+	VMOVDQU32 Z3, K4, Z22
+	VMOVDQA64 Z19, Z15
+	VPERMT2W  Z20, Z4, Z15
+	VMOVDQA64 Z21, Z16
+	VPERMT2W  Z22, Z4, Z16
+	CMPB      76(CX), $0x00
+	JNE       around116
+	VMOVDQU64 Z15, (SI)
+	VMOVDQU64 Z16, 64(SI)
+	JMP       stored117
+
+around116:
+	VMOVNTDQ Z15, (SI)
+	VMOVNTDQ Z16, 64(SI)
+
+stored117:
+	JMP done111
+
+done111:
+	ADDQ    $+128, DX
+	ADDQ    $+128, BX
+	ADDQ    $+128, SI
+	SUBQ    $0x00000040, R8
+	JNE     block101
+	VMOVUPS Z7, (R9)
+	VMOVUPS Z8, 64(R9)
+	VMOVUPS Z9, 128(R9)
+	VMOVUPS Z10, 192(R9)
+	VMOVUPS Z11, (R10)
+	VMOVUPS Z12, 64(R10)
+	VMOVUPS Z13, 128(R10)
+	VMOVUPS Z14, 192(R10)
+	ADDQ    136(CX), DX
+	ADDQ    168(CX), BX
+	ADDQ    200(CX), SI
+	ADDQ    $0x00000004, R13
+	DECQ    R12
+	JNE     strand103
+	SUBQ    144(CX), DX
+	SUBQ    176(CX), BX
+	SUBQ    208(CX), SI
+	SUBQ    104(CX), AX
+	JMP     turn100
+
+turns102:
+some118:
+	TESTQ      AX, AX
+	JLE        done119
+	MOVQ       $-1, R8
+	BZHIQ      AX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       80(CX), R8
+	TESTQ      R8, R8
+	JEQ        near120
+	PREFETCHT1 (DX)(R8*1)
+	PREFETCHT1 (BX)(R8*1)
+
+near120:
+	MOVQ 96(CX), R8
+	MOVQ DI, R12
+
+strand121:
+	VBROADCASTSS (R12), Z5
+	VBROADCASTSS 1024(R12), Z6
+	CMPB         273(CX), $0x00
+	JNE          kind123
+	VCVTPH2PS.Z  (DX), K1, Z7
+	JMP          done122
+
+kind123:
+	VPMOVZXWD.Z (DX), K1, Z7
+	VPSLLD      $0x10, Z7, Z7
+	VMOVAPS     Z7, Z7
+	JMP         done122
+
+done122:
+	CMPB        272(CX), $0x00
+	JNE         kind126
+	VPMOVSXWD.Z (BX), K1, Z8
+	VCVTDQ2PS   Z8, Z8
+	JMP         done125
+
+kind126:
+	VPMOVZXWD.Z (BX), K1, Z8
+	VCVTDQ2PS   Z8, Z8
+	VMOVAPS     Z8, Z8
+	JMP         done125
+
+done125:
+	VSUBPS    Z6, Z8, Z6
+	VMULPS    Z6, Z7, Z6
+	VMOVUPS.Z (R9), K1, Z8
+	VADDPS    Z6, Z8, Z6
+	VMOVUPS   Z6, K1, (R9)
+	VMOVUPS.Z (R10), K1, Z6
+	VADDPS    Z7, Z6, Z6
+	VMOVUPS   Z6, K1, (R10)
+	VMULPS    Z5, Z7, Z5
+	CMPB      273(CX), $0x00
+	JNE       kind129
+	VCVTPS2PH $0x00, Z5, Y5
+	VMOVDQU16 Y5, K1, (SI)
+	JMP       done128
+
+kind129:
+	VPTESTMD  Z0, Z5, K2
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z2, Z5, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z5
+	VPMOVDW   Z5, Y5
+	VMOVDQU16 Y5, K1, (SI)
+	JMP       done128
+
+done128:
+	ADDQ 128(CX), DX
+	ADDQ 160(CX), BX
+	ADDQ 192(CX), SI
+	ADDQ 136(CX), DX
+	ADDQ 168(CX), BX
+	ADDQ 200(CX), SI
+	ADDQ $0x00000004, R12
+	DECQ R8
+	JNE  strand121
+	SUBQ 144(CX), DX
+	SUBQ 176(CX), BX
+	SUBQ 208(CX), SI
+	SUBQ 128(CX), DX
+	SUBQ 160(CX), BX
+	SUBQ 192(CX), SI
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some118
+
+done119:
+	DECQ R11
+	JEQ  steps97
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	ADDQ 224(CX), R9
+	ADDQ 224(CX), R10
+	ADDQ 120(CX), DI
+	MOVQ n+0(FP), AX
+	JMP  step96
+
+steps97:
+	VZEROUPPER
+	RET
+
+one1:
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS (DI), Z6
+	VBROADCASTSS (DI), Z7
+	VBROADCASTSS (DI), Z8
+	VBROADCASTSS (R8), Z9
+	VBROADCASTSS (R8), Z10
+	VBROADCASTSS (R8), Z11
+	VBROADCASTSS (R8), Z12
+	CMPB         74(CX), $0x00
+	JNE          wide132
+	CMPQ         AX, $0x00000040
+	JLT          rest131
+	VMOVUPS      (R9), Z13
+	VMOVUPS      64(R9), Z14
+	VMOVUPS      128(R9), Z15
+	VMOVUPS      192(R9), Z16
+	VMOVUPS      (R10), Z17
+	VMOVUPS      64(R10), Z18
+	VMOVUPS      128(R10), Z19
+	VMOVUPS      192(R10), Z20
+
+block133:
+	CMPQ       AX, $0x00000040
+	JLT        blocks134
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near135
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 (BX)(R11*1)
+	PREFETCHT1 64(BX)(R11*1)
+
+near135:
+	CMPB    72(CX), $0x00
+	JEQ     loaded136
+	VMOVUPS (DI), Z5
+	VMOVUPS 64(DI), Z6
+	VMOVUPS 128(DI), Z7
+	VMOVUPS 192(DI), Z8
+
+loaded136:
+	CMPB    73(CX), $0x00
+	JEQ     loaded137
+	VMOVUPS (R8), Z9
+	VMOVUPS 64(R8), Z10
+	VMOVUPS 128(R8), Z11
+	VMOVUPS 192(R8), Z12
+
+loaded137:
+	CMPB      273(CX), $0x00
+	JNE       kind139
+	VCVTPH2PS (DX), Z21
+	VCVTPH2PS 32(DX), Z22
+	VCVTPH2PS 64(DX), Z23
+	VCVTPH2PS 96(DX), Z24
+	JMP       done138
+
+kind139:
+	VPMOVZXWD (DX), Z21
+	VPSLLD    $0x10, Z21, Z21
+	VPMOVZXWD 32(DX), Z22
+	VPSLLD    $0x10, Z22, Z22
+	VPMOVZXWD 64(DX), Z23
+	VPSLLD    $0x10, Z23, Z23
+	VPMOVZXWD 96(DX), Z24
+	VPSLLD    $0x10, Z24, Z24
+	VMOVAPS   Z21, Z21
+	VMOVAPS   Z22, Z22
+	VMOVAPS   Z23, Z23
+	VMOVAPS   Z24, Z24
+	JMP       done138
+
+done138:
+	CMPB      272(CX), $0x00
+	JNE       kind142
+	VPMOVSXWD (BX), Z25
+	VCVTDQ2PS Z25, Z25
+	VPMOVSXWD 32(BX), Z26
+	VCVTDQ2PS Z26, Z26
+	VPMOVSXWD 64(BX), Z27
+	VCVTDQ2PS Z27, Z27
+	VPMOVSXWD 96(BX), Z28
+	VCVTDQ2PS Z28, Z28
+	JMP       done141
+
+kind142:
+	VPMOVZXWD (BX), Z25
+	VCVTDQ2PS Z25, Z25
+	VPMOVZXWD 32(BX), Z26
+	VCVTDQ2PS Z26, Z26
+	VPMOVZXWD 64(BX), Z27
+	VCVTDQ2PS Z27, Z27
+	VPMOVZXWD 96(BX), Z28
+	VCVTDQ2PS Z28, Z28
+	VMOVAPS   Z25, Z25
+	VMOVAPS   Z26, Z26
+	VMOVAPS   Z27, Z27
+	VMOVAPS   Z28, Z28
+	JMP       done141
+
+done141:
+	VSUBPS    Z9, Z25, Z25
+	VSUBPS    Z10, Z26, Z26
+	VSUBPS    Z11, Z27, Z27
+	VSUBPS    Z12, Z28, Z28
+	VMULPS    Z25, Z21, Z25
+	VMULPS    Z26, Z22, Z26
+	VMULPS    Z27, Z23, Z27
+	VMULPS    Z28, Z24, Z28
+	VADDPS    Z25, Z13, Z13
+	VADDPS    Z26, Z14, Z14
+	VADDPS    Z27, Z15, Z15
+	VADDPS    Z28, Z16, Z16
+	VADDPS    Z21, Z17, Z17
+	VADDPS    Z22, Z18, Z18
+	VADDPS    Z23, Z19, Z19
+	VADDPS    Z24, Z20, Z20
+	VMULPS    Z5, Z21, Z21
+	VMULPS    Z6, Z22, Z22
+	VMULPS    Z7, Z23, Z23
+	VMULPS    Z8, Z24, Z24
+	CMPB      273(CX), $0x00
+	JNE       kind145
+	VCVTPS2PH $0x00, Z21, Y21
+	VCVTPS2PH $0x00, Z22, Y22
+	VCVTPS2PH $0x00, Z23, Y23
+	VCVTPS2PH $0x00, Z24, Y24
+	CMPB      76(CX), $0x00
+	JNE       around146
+	VMOVDQU64 Y21, (SI)
+	VMOVDQU64 Y22, 32(SI)
+	VMOVDQU64 Y23, 64(SI)
+	VMOVDQU64 Y24, 96(SI)
+	JMP       stored147
+
+around146:
+	VMOVNTDQ Y21, (SI)
+	VMOVNTDQ Y22, 32(SI)
+	VMOVNTDQ Y23, 64(SI)
+	VMOVNTDQ Y24, 96(SI)
+
+stored147:
+	JMP done144
+
+kind145:
+	VPTESTMD  Z0, Z21, K1
+	VPADDD    Z1, Z21, Z25
+	VPADDD    Z2, Z21, K1, Z25
+	VPTESTMD  Z0, Z22, K1
+	VPADDD    Z1, Z22, Z26
+	VPADDD    Z2, Z22, K1, Z26
+	VPTESTMD  Z0, Z23, K1
+	VPADDD    Z1, Z23, Z27
+	VPADDD    Z2, Z23, K1, Z27
+	VPTESTMD  Z0, Z24, K1
+	VPADDD    Z1, Z24, Z28
+	VPADDD    Z2, Z24, K1, Z28
+	VCMPPS    $0x03, Z21, Z21, K1
+	VCMPPS    $0x03, Z22, Z22, K2
+	VCMPPS    $0x03, Z23, Z23, K3
+	VCMPPS    $0x03, Z24, Z24, K4
+	VMOVDQU32 Z3, K1, Z25
+	VMOVDQU32 Z3, K2, Z26
+	VMOVDQU32 Z3, K3, Z27
+	VMOVDQU32 Z3, K4, Z28
+	VMOVDQA64 Z25, Z21
+	VPERMT2W  Z26, Z4, Z21
+	VMOVDQA64 Z27, Z22
+	VPERMT2W  Z28, Z4, Z22
+	CMPB      76(CX), $0x00
+	JNE       around149
+	VMOVDQU64 Z21, (SI)
+	VMOVDQU64 Z22, 64(SI)
+	JMP       stored150
+
+around149:
+	VMOVNTDQ Z21, (SI)
+	VMOVNTDQ Z22, 64(SI)
+
+stored150:
+	JMP done144
+
+done144:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	SUBQ $0x00000040, AX
+	JMP  block133
+
+blocks134:
+	VMOVUPS Z13, (R9)
+	VMOVUPS Z14, 64(R9)
+	VMOVUPS Z15, 128(R9)
+	VMOVUPS Z16, 192(R9)
+	VMOVUPS Z17, (R10)
+	VMOVUPS Z18, 64(R10)
+	VMOVUPS Z19, 128(R10)
+	VMOVUPS Z20, 192(R10)
+	JMP     rest131
+
+wide132:
+block151:
+	CMPQ       AX, $0x00000040
+	JLT        blocks152
+	MOVQ       80(CX), R11
+	TESTQ      R11, R11
+	JEQ        near153
+	PREFETCHT1 (DX)(R11*1)
+	PREFETCHT1 64(DX)(R11*1)
+	PREFETCHT1 (BX)(R11*1)
+	PREFETCHT1 64(BX)(R11*1)
+
+near153:
+	CMPB    72(CX), $0x00
+	JEQ     loaded154
+	VMOVUPS (DI), Z5
+	VMOVUPS 64(DI), Z6
+	VMOVUPS 128(DI), Z7
+	VMOVUPS 192(DI), Z8
+
+loaded154:
+	CMPB    73(CX), $0x00
+	JEQ     loaded155
+	VMOVUPS (R8), Z9
+	VMOVUPS 64(R8), Z10
+	VMOVUPS 128(R8), Z11
+	VMOVUPS 192(R8), Z12
+
+loaded155:
+	CMPB      273(CX), $0x00
+	JNE       kind157
+	VCVTPH2PS (DX), Z13
+	VCVTPH2PS 32(DX), Z14
+	VCVTPH2PS 64(DX), Z15
+	VCVTPH2PS 96(DX), Z16
+	JMP       done156
+
+kind157:
+	VPMOVZXWD (DX), Z13
+	VPSLLD    $0x10, Z13, Z13
+	VPMOVZXWD 32(DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 64(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 96(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VMOVAPS   Z13, Z13
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       done156
+
+done156:
+	CMPB      272(CX), $0x00
+	JNE       kind160
+	VPMOVSXWD (BX), Z17
+	VCVTDQ2PS Z17, Z17
+	VPMOVSXWD 32(BX), Z18
+	VCVTDQ2PS Z18, Z18
+	VPMOVSXWD 64(BX), Z19
+	VCVTDQ2PS Z19, Z19
+	VPMOVSXWD 96(BX), Z20
+	VCVTDQ2PS Z20, Z20
+	JMP       done159
+
+kind160:
+	VPMOVZXWD (BX), Z17
+	VCVTDQ2PS Z17, Z17
+	VPMOVZXWD 32(BX), Z18
+	VCVTDQ2PS Z18, Z18
+	VPMOVZXWD 64(BX), Z19
+	VCVTDQ2PS Z19, Z19
+	VPMOVZXWD 96(BX), Z20
+	VCVTDQ2PS Z20, Z20
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	VMOVAPS   Z19, Z19
+	VMOVAPS   Z20, Z20
+	JMP       done159
+
+done159:
+	VSUBPS    Z9, Z17, Z17
+	VSUBPS    Z10, Z18, Z18
+	VSUBPS    Z11, Z19, Z19
+	VSUBPS    Z12, Z20, Z20
+	VMULPS    Z17, Z13, Z17
+	VMULPS    Z18, Z14, Z18
+	VMULPS    Z19, Z15, Z19
+	VMULPS    Z20, Z16, Z20
+	VMOVUPS   (R9), Z21
+	VMOVUPS   64(R9), Z22
+	VMOVUPS   128(R9), Z23
+	VMOVUPS   192(R9), Z24
+	VADDPS    Z17, Z21, Z17
+	VADDPS    Z18, Z22, Z18
+	VADDPS    Z19, Z23, Z19
+	VADDPS    Z20, Z24, Z20
+	VMOVUPS   Z17, (R9)
+	VMOVUPS   Z18, 64(R9)
+	VMOVUPS   Z19, 128(R9)
+	VMOVUPS   Z20, 192(R9)
+	VMOVUPS   (R10), Z17
+	VMOVUPS   64(R10), Z18
+	VMOVUPS   128(R10), Z19
+	VMOVUPS   192(R10), Z20
+	VADDPS    Z13, Z17, Z17
+	VADDPS    Z14, Z18, Z18
+	VADDPS    Z15, Z19, Z19
+	VADDPS    Z16, Z20, Z20
+	VMOVUPS   Z17, (R10)
+	VMOVUPS   Z18, 64(R10)
+	VMOVUPS   Z19, 128(R10)
+	VMOVUPS   Z20, 192(R10)
+	VMULPS    Z5, Z13, Z13
+	VMULPS    Z6, Z14, Z14
+	VMULPS    Z7, Z15, Z15
+	VMULPS    Z8, Z16, Z16
+	CMPB      273(CX), $0x00
+	JNE       kind163
+	VCVTPS2PH $0x00, Z13, Y13
+	VCVTPS2PH $0x00, Z14, Y14
+	VCVTPS2PH $0x00, Z15, Y15
+	VCVTPS2PH $0x00, Z16, Y16
+	CMPB      76(CX), $0x00
+	JNE       around164
+	VMOVDQU64 Y13, (SI)
+	VMOVDQU64 Y14, 32(SI)
+	VMOVDQU64 Y15, 64(SI)
+	VMOVDQU64 Y16, 96(SI)
+	JMP       stored165
+
+around164:
+	VMOVNTDQ Y13, (SI)
+	VMOVNTDQ Y14, 32(SI)
+	VMOVNTDQ Y15, 64(SI)
+	VMOVNTDQ Y16, 96(SI)
+
+stored165:
+	JMP done162
+
+kind163:
+	VPTESTMD  Z0, Z13, K1
+	VPADDD    Z1, Z13, Z17
+	VPADDD    Z2, Z13, K1, Z17
+	VPTESTMD  Z0, Z14, K1
+	VPADDD    Z1, Z14, Z18
+	VPADDD    Z2, Z14, K1, Z18
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z19
+	VPADDD    Z2, Z15, K1, Z19
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z20
+	VPADDD    Z2, Z16, K1, Z20
+	VCMPPS    $0x03, Z13, Z13, K1
+	VCMPPS    $0x03, Z14, Z14, K2
+	VCMPPS    $0x03, Z15, Z15, K3
+	VCMPPS    $0x03, Z16, Z16, K4
+	VMOVDQU32 Z3, K1, Z17
+	VMOVDQU32 Z3, K2, Z18
+	VMOVDQU32 Z3, K3, Z19
+	VMOVDQU32 Z3, K4, Z20
+	VMOVDQA64 Z17, Z13
+	VPERMT2W  Z18, Z4, Z13
+	VMOVDQA64 Z19, Z14
+	VPERMT2W  Z20, Z4, Z14
+	CMPB      76(CX), $0x00
+	JNE       around167
+	VMOVDQU64 Z13, (SI)
+	VMOVDQU64 Z14, 64(SI)
+	JMP       stored168
+
+around167:
+	VMOVNTDQ Z13, (SI)
+	VMOVNTDQ Z14, 64(SI)
+
+stored168:
+	JMP done162
+
+done162:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	ADDQ $0x00000100, DI
+	ADDQ $0x00000100, R8
+	CMPB 74(CX), $0x00
+	JEQ  stay169
+	ADDQ $0x00000100, R9
+	ADDQ $0x00000100, R10
+
+stay169:
+	SUBQ $0x00000040, AX
+	JMP  block151
+
+blocks152:
+rest131:
+some170:
+	TESTQ     AX, AX
+	JLE       done171
+	MOVQ      $-1, R11
+	BZHIQ     AX, R11, R11
+	KMOVW     R11, K1
+	CMPB      72(CX), $0x00
+	JEQ       loaded172
+	VMOVUPS.Z (DI), K1, Z5
+
+loaded172:
+	CMPB      73(CX), $0x00
+	JEQ       loaded173
+	VMOVUPS.Z (R8), K1, Z9
+
+loaded173:
+	CMPB        273(CX), $0x00
+	JNE         kind175
+	VCVTPH2PS.Z (DX), K1, Z4
+	JMP         done174
+
+kind175:
+	VPMOVZXWD.Z (DX), K1, Z4
+	VPSLLD      $0x10, Z4, Z4
+	VMOVAPS     Z4, Z4
+	JMP         done174
+
+done174:
+	CMPB        272(CX), $0x00
+	JNE         kind178
+	VPMOVSXWD.Z (BX), K1, Z6
+	VCVTDQ2PS   Z6, Z6
+	JMP         done177
+
+kind178:
+	VPMOVZXWD.Z (BX), K1, Z6
+	VCVTDQ2PS   Z6, Z6
+	VMOVAPS     Z6, Z6
+	JMP         done177
+
+done177:
+	VSUBPS    Z9, Z6, Z6
+	VMULPS    Z6, Z4, Z6
+	VMOVUPS.Z (R9), K1, Z7
+	VADDPS    Z6, Z7, Z6
+	VMOVUPS   Z6, K1, (R9)
+	VMOVUPS.Z (R10), K1, Z6
+	VADDPS    Z4, Z6, Z6
+	VMOVUPS   Z6, K1, (R10)
+	VMULPS    Z5, Z4, Z4
+	CMPB      273(CX), $0x00
+	JNE       kind181
+	VCVTPS2PH $0x00, Z4, Y4
+	VMOVDQU16 Y4, K1, (SI)
+	JMP       done180
+
+kind181:
+	VPTESTMD  Z0, Z4, K2
+	VPADDD    Z1, Z4, Z6
+	VPADDD    Z2, Z4, K2, Z6
+	VCMPPS    $0x03, Z4, Z4, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z4
+	VPMOVDW   Z4, Y4
+	VMOVDQU16 Y4, K1, (SI)
+	JMP       done180
+
+done180:
+	ADDQ $+32, DX
+	ADDQ $+32, BX
+	ADDQ $+32, SI
+	ADDQ $0x00000040, DI
+	ADDQ $0x00000040, R8
+	ADDQ $0x00000040, R9
+	ADDQ $0x00000040, R10
+	SUBQ $0x00000010, AX
+	JMP  some170
+
+done171:
+	VZEROUPPER
+	RET
+
+// func dequantizeBackwardAVX512H16I32H16(n int, call *kernelCall)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
+TEXT ·dequantizeBackwardAVX512H16I32H16(SB), NOSPLIT, $0-16
+	MOVQ         n+0(FP), AX
+	MOVQ         call+8(FP), CX
+	MOVQ         (CX), DX
+	MOVQ         8(CX), BX
+	MOVQ         16(CX), SI
+	MOVQ         24(CX), DI
+	MOVQ         32(CX), R8
+	MOVQ         40(CX), R9
+	MOVQ         48(CX), R10
+	VPBROADCASTQ all32_10000<>+0(SB), Z0
+	VPBROADCASTQ all32_7fff<>+0(SB), Z1
+	VPBROADCASTQ all32_8000<>+0(SB), Z2
+	VPBROADCASTQ all32_7fc00000<>+0(SB), Z3
+	VPMOVZXBW    odd16<>+0(SB), Z4
+	MOVQ         88(CX), R11
+	TESTQ        R11, R11
+	JEQ          one1
+	MOVQ         112(CX), DI
+	CMPB         277(CX), $0x00
+	JEQ          other2
+
+run3:
+	MOVQ         DX, 232(CX)
+	MOVQ         BX, 240(CX)
+	MOVQ         SI, 248(CX)
+	VBROADCASTSS (DI), Z5
+	VBROADCASTSS 1024(DI), Z6
+	CMPB         278(CX), $0x00
+	JEQ          kept9
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	JMP          begun10
+
+kept9:
+	VMOVUPS (R9), Z7
+	VMOVUPS 64(R9), Z8
+	VMOVUPS 128(R9), Z9
+	VMOVUPS 192(R9), Z10
+	VMOVUPS (R10), Z11
+	VMOVUPS 64(R10), Z12
+	VMOVUPS 128(R10), Z13
+	VMOVUPS 192(R10), Z14
+
+begun10:
+	MOVQ AX, R8
+
+next4:
+	CMPQ       R8, $0x00000040
+	JLT        rest5
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near11
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near11
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+
+near11:
+	CMPB      273(CX), $0x00
+	JNE       kind13
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z16
+	VCVTPH2PS 64(DX), Z17
+	VCVTPH2PS 96(DX), Z18
+	JMP       done12
+
+kind13:
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 32(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VPMOVZXWD 64(DX), Z17
+	VPSLLD    $0x10, Z17, Z17
+	VPMOVZXWD 96(DX), Z18
+	VPSLLD    $0x10, Z18, Z18
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	JMP       done12
+
+done12:
+	VMOVDQU32     (BX), Z20
+	VXORPS        Z19, Z19, Z19
+	VCVTDQ2PD     Y20, Z21
+	VCVTPS2PD     Y6, Z22
+	VSUBPD        Z22, Z21, Z21
+	VCVTPD2PS     Z21, Y19
+	VEXTRACTF64X4 $0x01, Z20, Y20
+	VCVTDQ2PD     Y20, Z20
+	VEXTRACTF64X4 $0x01, Z6, Y21
+	VCVTPS2PD     Y21, Z21
+	VSUBPD        Z21, Z20, Z20
+	VCVTPD2PS     Z20, Y20
+	VINSERTF64X4  $0x01, Y20, Z19, Z19
+	VMOVDQU32     64(BX), Z21
+	VXORPS        Z20, Z20, Z20
+	VCVTDQ2PD     Y21, Z22
+	VCVTPS2PD     Y6, Z23
+	VSUBPD        Z23, Z22, Z22
+	VCVTPD2PS     Z22, Y20
+	VEXTRACTF64X4 $0x01, Z21, Y21
+	VCVTDQ2PD     Y21, Z21
+	VEXTRACTF64X4 $0x01, Z6, Y22
+	VCVTPS2PD     Y22, Z22
+	VSUBPD        Z22, Z21, Z21
+	VCVTPD2PS     Z21, Y21
+	VINSERTF64X4  $0x01, Y21, Z20, Z20
+	VMOVDQU32     128(BX), Z22
+	VXORPS        Z21, Z21, Z21
+	VCVTDQ2PD     Y22, Z23
+	VCVTPS2PD     Y6, Z24
+	VSUBPD        Z24, Z23, Z23
+	VCVTPD2PS     Z23, Y21
+	VEXTRACTF64X4 $0x01, Z22, Y22
+	VCVTDQ2PD     Y22, Z22
+	VEXTRACTF64X4 $0x01, Z6, Y23
+	VCVTPS2PD     Y23, Z23
+	VSUBPD        Z23, Z22, Z22
+	VCVTPD2PS     Z22, Y22
+	VINSERTF64X4  $0x01, Y22, Z21, Z21
+	VMOVDQU32     192(BX), Z23
+	VXORPS        Z22, Z22, Z22
+	VCVTDQ2PD     Y23, Z24
+	VCVTPS2PD     Y6, Z25
+	VSUBPD        Z25, Z24, Z24
+	VCVTPD2PS     Z24, Y22
+	VEXTRACTF64X4 $0x01, Z23, Y23
+	VCVTDQ2PD     Y23, Z23
+	VEXTRACTF64X4 $0x01, Z6, Y24
+	VCVTPS2PD     Y24, Z24
+	VSUBPD        Z24, Z23, Z23
+	VCVTPD2PS     Z23, Y23
+	VINSERTF64X4  $0x01, Y23, Z22, Z22
+	VMULPS        Z19, Z15, Z19
+	VMULPS        Z20, Z16, Z20
+	VMULPS        Z21, Z17, Z21
+	VMULPS        Z22, Z18, Z22
+	VADDPS        Z19, Z7, Z7
+	VADDPS        Z20, Z8, Z8
+	VADDPS        Z21, Z9, Z9
+	VADDPS        Z22, Z10, Z10
+	VADDPS        Z15, Z11, Z11
+	VADDPS        Z16, Z12, Z12
+	VADDPS        Z17, Z13, Z13
+	VADDPS        Z18, Z14, Z14
+	VMULPS        Z5, Z15, Z15
+	VMULPS        Z5, Z16, Z16
+	VMULPS        Z5, Z17, Z17
+	VMULPS        Z5, Z18, Z18
+	CMPB          273(CX), $0x00
+	JNE           kind16
+	VCVTPS2PH     $0x00, Z15, Y15
+	VCVTPS2PH     $0x00, Z16, Y16
+	VCVTPS2PH     $0x00, Z17, Y17
+	VCVTPS2PH     $0x00, Z18, Y18
+	CMPB          76(CX), $0x00
+	JNE           around17
+	VMOVDQU64     Y15, (SI)
+	VMOVDQU64     Y16, 32(SI)
+	VMOVDQU64     Y17, 64(SI)
+	VMOVDQU64     Y18, 96(SI)
+	JMP           stored18
 
 around17:
 	VMOVNTDQ Y15, (SI)
@@ -6492,1483 +8826,145 @@ stored21:
 
 done15:
 	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	SUBQ $0x00000040, R8
-	JMP  next4
-
-rest5:
-	TESTQ       R8, R8
-	JLE         done6
-	MOVQ        $-1, R12
-	BZHIQ       R8, R12, R12
-	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
-	JNE         kind23
-	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done22
-
-kind23:
-	VPMOVZXWD.Z (DX), K1, Z15
-	VPSLLD      $0x10, Z15, Z15
-	VMOVAPS     Z15, Z15
-	JMP         done22
-
-done22:
-	CMPB        272(CX), $0x00
-	JNE         kind26
-	VPMOVSXWD.Z (BX), K1, Z16
-	VCVTDQ2PS   Z16, Z16
-	JMP         done25
-
-kind26:
-	VPMOVZXWD.Z (BX), K1, Z16
-	VCVTDQ2PS   Z16, Z16
-	VMOVAPS     Z16, Z16
-	JMP         done25
-
-done25:
-	VSUBPS    Z6, Z16, Z16
-	VMULPS    Z16, Z15, Z16
-	VADDPS    Z16, Z7, K1, Z7
-	VADDPS    Z15, Z11, K1, Z11
-	VMULPS    Z5, Z15, Z15
-	CMPB      273(CX), $0x00
-	JNE       kind29
-	VCVTPS2PH $0x00, Z15, Y15
-	CMPQ      R8, $0x10
-	JLT       partly30
-	VMOVDQU64 Y15, (SI)
-	JMP       stored31
-
-partly30:
-	VMOVDQU16 Y15, K1, (SI)
-
-stored31:
-	JMP done28
-
-kind29:
-	VPTESTMD  Z0, Z15, K2
-	VPADDD    Z1, Z15, Z16
-	VPADDD    Z2, Z15, K2, Z16
-	VCMPPS    $0x03, Z15, Z15, K2
-	VMOVDQU32 Z3, K2, Z16
-	VPSRLD    $0x10, Z16, Z15
-	VPMOVDW   Z15, Y15
-	CMPQ      R8, $0x10
-	JLT       partly33
-	VMOVDQU64 Y15, (SI)
-	JMP       stored34
-
-partly33:
-	VMOVDQU16 Y15, K1, (SI)
-
-stored34:
-	JMP done28
-
-done28:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
-	MOVQ        $-1, R12
-	BZHIQ       R8, R12, R12
-	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
-	JNE         kind36
-	VCVTPH2PS.Z 32(DX), K1, Z15
-	JMP         done35
-
-kind36:
-	VPMOVZXWD.Z 32(DX), K1, Z15
-	VPSLLD      $0x10, Z15, Z15
-	VMOVAPS     Z15, Z15
-	JMP         done35
-
-done35:
-	CMPB        272(CX), $0x00
-	JNE         kind39
-	VPMOVSXWD.Z 32(BX), K1, Z16
-	VCVTDQ2PS   Z16, Z16
-	JMP         done38
-
-kind39:
-	VPMOVZXWD.Z 32(BX), K1, Z16
-	VCVTDQ2PS   Z16, Z16
-	VMOVAPS     Z16, Z16
-	JMP         done38
-
-done38:
-	VSUBPS    Z6, Z16, Z16
-	VMULPS    Z16, Z15, Z16
-	VADDPS    Z16, Z8, K1, Z8
-	VADDPS    Z15, Z12, K1, Z12
-	VMULPS    Z5, Z15, Z15
-	CMPB      273(CX), $0x00
-	JNE       kind42
-	VCVTPS2PH $0x00, Z15, Y15
-	CMPQ      R8, $0x10
-	JLT       partly43
-	VMOVDQU64 Y15, 32(SI)
-	JMP       stored44
-
-partly43:
-	VMOVDQU16 Y15, K1, 32(SI)
-
-stored44:
-	JMP done41
-
-kind42:
-	VPTESTMD  Z0, Z15, K2
-	VPADDD    Z1, Z15, Z16
-	VPADDD    Z2, Z15, K2, Z16
-	VCMPPS    $0x03, Z15, Z15, K2
-	VMOVDQU32 Z3, K2, Z16
-	VPSRLD    $0x10, Z16, Z15
-	VPMOVDW   Z15, Y15
-	CMPQ      R8, $0x10
-	JLT       partly46
-	VMOVDQU64 Y15, 32(SI)
-	JMP       stored47
-
-partly46:
-	VMOVDQU16 Y15, K1, 32(SI)
-
-stored47:
-	JMP done41
-
-done41:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
-	MOVQ        $-1, R12
-	BZHIQ       R8, R12, R12
-	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
-	JNE         kind49
-	VCVTPH2PS.Z 64(DX), K1, Z15
-	JMP         done48
-
-kind49:
-	VPMOVZXWD.Z 64(DX), K1, Z15
-	VPSLLD      $0x10, Z15, Z15
-	VMOVAPS     Z15, Z15
-	JMP         done48
-
-done48:
-	CMPB        272(CX), $0x00
-	JNE         kind52
-	VPMOVSXWD.Z 64(BX), K1, Z16
-	VCVTDQ2PS   Z16, Z16
-	JMP         done51
-
-kind52:
-	VPMOVZXWD.Z 64(BX), K1, Z16
-	VCVTDQ2PS   Z16, Z16
-	VMOVAPS     Z16, Z16
-	JMP         done51
-
-done51:
-	VSUBPS    Z6, Z16, Z16
-	VMULPS    Z16, Z15, Z16
-	VADDPS    Z16, Z9, K1, Z9
-	VADDPS    Z15, Z13, K1, Z13
-	VMULPS    Z5, Z15, Z15
-	CMPB      273(CX), $0x00
-	JNE       kind55
-	VCVTPS2PH $0x00, Z15, Y15
-	CMPQ      R8, $0x10
-	JLT       partly56
-	VMOVDQU64 Y15, 64(SI)
-	JMP       stored57
-
-partly56:
-	VMOVDQU16 Y15, K1, 64(SI)
-
-stored57:
-	JMP done54
-
-kind55:
-	VPTESTMD  Z0, Z15, K2
-	VPADDD    Z1, Z15, Z16
-	VPADDD    Z2, Z15, K2, Z16
-	VCMPPS    $0x03, Z15, Z15, K2
-	VMOVDQU32 Z3, K2, Z16
-	VPSRLD    $0x10, Z16, Z15
-	VPMOVDW   Z15, Y15
-	CMPQ      R8, $0x10
-	JLT       partly59
-	VMOVDQU64 Y15, 64(SI)
-	JMP       stored60
-
-partly59:
-	VMOVDQU16 Y15, K1, 64(SI)
-
-stored60:
-	JMP done54
-
-done54:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
-	MOVQ        $-1, R12
-	BZHIQ       R8, R12, R12
-	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
-	JNE         kind62
-	VCVTPH2PS.Z 96(DX), K1, Z15
-	JMP         done61
-
-kind62:
-	VPMOVZXWD.Z 96(DX), K1, Z15
-	VPSLLD      $0x10, Z15, Z15
-	VMOVAPS     Z15, Z15
-	JMP         done61
-
-done61:
-	CMPB        272(CX), $0x00
-	JNE         kind65
-	VPMOVSXWD.Z 96(BX), K1, Z16
-	VCVTDQ2PS   Z16, Z16
-	JMP         done64
-
-kind65:
-	VPMOVZXWD.Z 96(BX), K1, Z16
-	VCVTDQ2PS   Z16, Z16
-	VMOVAPS     Z16, Z16
-	JMP         done64
-
-done64:
-	VSUBPS    Z6, Z16, Z6
-	VMULPS    Z6, Z15, Z6
-	VADDPS    Z6, Z10, K1, Z10
-	VADDPS    Z15, Z14, K1, Z14
-	VMULPS    Z5, Z15, Z5
-	CMPB      273(CX), $0x00
-	JNE       kind68
-	VCVTPS2PH $0x00, Z5, Y5
-	CMPQ      R8, $0x10
-	JLT       partly69
-	VMOVDQU64 Y5, 96(SI)
-	JMP       stored70
-
-partly69:
-	VMOVDQU16 Y5, K1, 96(SI)
-
-stored70:
-	JMP done67
-
-kind68:
-	VPTESTMD  Z0, Z5, K2
-	VPADDD    Z1, Z5, Z6
-	VPADDD    Z2, Z5, K2, Z6
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQU32 Z3, K2, Z6
-	VPSRLD    $0x10, Z6, Z5
-	VPMOVDW   Z5, Y5
-	CMPQ      R8, $0x10
-	JLT       partly72
-	VMOVDQU64 Y5, 96(SI)
-	JMP       stored73
-
-partly72:
-	VMOVDQU16 Y5, K1, 96(SI)
-
-stored73:
-	JMP done67
-
-done67:
-	SUBQ $0x10, R8
-
-done6:
-	VMOVUPS Z7, (R9)
-	VMOVUPS Z8, 64(R9)
-	VMOVUPS Z9, 128(R9)
-	VMOVUPS Z10, 192(R9)
-	VMOVUPS Z11, (R10)
-	VMOVUPS Z12, 64(R10)
-	VMOVUPS Z13, 128(R10)
-	VMOVUPS Z14, 192(R10)
-	ADDQ    $0x00000200, R9
-	ADDQ    $0x00000200, R10
-	MOVQ    232(CX), DX
-	ADDQ    152(CX), DX
-	MOVQ    240(CX), BX
-	ADDQ    184(CX), BX
-	MOVQ    248(CX), SI
-	ADDQ    216(CX), SI
-	ADDQ    $0x00000004, DI
-	DECQ    R11
-	JNE     run3
-	VZEROUPPER
-	RET
-
-other2:
-step74:
-	MOVQ DX, 232(CX)
-	MOVQ BX, 240(CX)
-	MOVQ SI, 248(CX)
-
-turn78:
-	CMPQ AX, 104(CX)
-	JLT  turns80
-	MOVQ 96(CX), R12
-	MOVQ DI, R13
-
-strand81:
-	VBROADCASTSS (R13), Z5
-	VBROADCASTSS 1024(R13), Z6
-	MOVQ         104(CX), R8
-	VMOVUPS      (R9), Z7
-	VMOVUPS      64(R9), Z8
-	VMOVUPS      128(R9), Z9
-	VMOVUPS      192(R9), Z10
-	VMOVUPS      (R10), Z11
-	VMOVUPS      64(R10), Z12
-	VMOVUPS      128(R10), Z13
-	VMOVUPS      192(R10), Z14
-
-block79:
-	MOVQ       80(CX), R14
-	TESTQ      R14, R14
-	JEQ        near82
-	PREFETCHT1 (DX)(R14*1)
-	PREFETCHT1 64(DX)(R14*1)
-	PREFETCHT1 (BX)(R14*1)
-	PREFETCHT1 64(BX)(R14*1)
-
-near82:
-	CMPB      273(CX), $0x00
-	JNE       kind84
-	VCVTPH2PS (DX), Z15
-	VCVTPH2PS 32(DX), Z16
-	VCVTPH2PS 64(DX), Z17
-	VCVTPH2PS 96(DX), Z18
-	JMP       done83
-
-kind84:
-	VPMOVZXWD (DX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 32(DX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VPMOVZXWD 64(DX), Z17
-	VPSLLD    $0x10, Z17, Z17
-	VPMOVZXWD 96(DX), Z18
-	VPSLLD    $0x10, Z18, Z18
-	VMOVAPS   Z15, Z15
-	VMOVAPS   Z16, Z16
-	VMOVAPS   Z17, Z17
-	VMOVAPS   Z18, Z18
-	JMP       done83
-
-done83:
-	CMPB      272(CX), $0x00
-	JNE       kind87
-	VPMOVSXWD (BX), Z19
-	VCVTDQ2PS Z19, Z19
-	VPMOVSXWD 32(BX), Z20
-	VCVTDQ2PS Z20, Z20
-	VPMOVSXWD 64(BX), Z21
-	VCVTDQ2PS Z21, Z21
-	VPMOVSXWD 96(BX), Z22
-	VCVTDQ2PS Z22, Z22
-	JMP       done86
-
-kind87:
-	VPMOVZXWD (BX), Z19
-	VCVTDQ2PS Z19, Z19
-	VPMOVZXWD 32(BX), Z20
-	VCVTDQ2PS Z20, Z20
-	VPMOVZXWD 64(BX), Z21
-	VCVTDQ2PS Z21, Z21
-	VPMOVZXWD 96(BX), Z22
-	VCVTDQ2PS Z22, Z22
-	VMOVAPS   Z19, Z19
-	VMOVAPS   Z20, Z20
-	VMOVAPS   Z21, Z21
-	VMOVAPS   Z22, Z22
-	JMP       done86
-
-done86:
-	VSUBPS    Z6, Z19, Z19
-	VSUBPS    Z6, Z20, Z20
-	VSUBPS    Z6, Z21, Z21
-	VSUBPS    Z6, Z22, Z22
-	VMULPS    Z19, Z15, Z19
-	VMULPS    Z20, Z16, Z20
-	VMULPS    Z21, Z17, Z21
-	VMULPS    Z22, Z18, Z22
-	VADDPS    Z19, Z7, Z7
-	VADDPS    Z20, Z8, Z8
-	VADDPS    Z21, Z9, Z9
-	VADDPS    Z22, Z10, Z10
-	VADDPS    Z15, Z11, Z11
-	VADDPS    Z16, Z12, Z12
-	VADDPS    Z17, Z13, Z13
-	VADDPS    Z18, Z14, Z14
-	VMULPS    Z5, Z15, Z15
-	VMULPS    Z5, Z16, Z16
-	VMULPS    Z5, Z17, Z17
-	VMULPS    Z5, Z18, Z18
-	CMPB      273(CX), $0x00
-	JNE       kind90
-	VCVTPS2PH $0x00, Z15, Y15
-	VCVTPS2PH $0x00, Z16, Y16
-	VCVTPS2PH $0x00, Z17, Y17
-	VCVTPS2PH $0x00, Z18, Y18
-	CMPB      76(CX), $0x00
-	JNE       around91
-	VMOVDQU64 Y15, (SI)
-	VMOVDQU64 Y16, 32(SI)
-	VMOVDQU64 Y17, 64(SI)
-	VMOVDQU64 Y18, 96(SI)
-	JMP       stored92
-
-around91:
-	VMOVNTDQ Y15, (SI)
-	VMOVNTDQ Y16, 32(SI)
-	VMOVNTDQ Y17, 64(SI)
-	VMOVNTDQ Y18, 96(SI)
-
-stored92:
-	JMP done89
-
-kind90:
-	VPTESTMD  Z0, Z15, K1
-	VPADDD    Z1, Z15, Z19
-	VPADDD    Z2, Z15, K1, Z19
-	VPTESTMD  Z0, Z16, K1
-	VPADDD    Z1, Z16, Z20
-	VPADDD    Z2, Z16, K1, Z20
-	VPTESTMD  Z0, Z17, K1
-	VPADDD    Z1, Z17, Z21
-	VPADDD    Z2, Z17, K1, Z21
-	VPTESTMD  Z0, Z18, K1
-	VPADDD    Z1, Z18, Z22
-	VPADDD    Z2, Z18, K1, Z22
-	VCMPPS    $0x03, Z15, Z15, K1
-	VCMPPS    $0x03, Z16, Z16, K2
-	VCMPPS    $0x03, Z17, Z17, K3
-	VCMPPS    $0x03, Z18, Z18, K4
-	VMOVDQU32 Z3, K1, Z19
-	VMOVDQU32 Z3, K2, Z20
-	VMOVDQU32 Z3, K3, Z21
-	VMOVDQU32 Z3, K4, Z22
-	VMOVDQA64 Z19, Z15
-	VPERMT2W  Z20, Z4, Z15
-	VMOVDQA64 Z21, Z16
-	VPERMT2W  Z22, Z4, Z16
-	CMPB      76(CX), $0x00
-	JNE       around94
-	VMOVDQU64 Z15, (SI)
-	VMOVDQU64 Z16, 64(SI)
-	JMP       stored95
-
-around94:
-	VMOVNTDQ Z15, (SI)
-	VMOVNTDQ Z16, 64(SI)
-
-stored95:
-	JMP done89
-
-done89:
-	ADDQ    $+128, DX
-	ADDQ    $+128, BX
-	ADDQ    $+128, SI
-	SUBQ    $0x00000040, R8
-	JNE     block79
-	VMOVUPS Z7, (R9)
-	VMOVUPS Z8, 64(R9)
-	VMOVUPS Z9, 128(R9)
-	VMOVUPS Z10, 192(R9)
-	VMOVUPS Z11, (R10)
-	VMOVUPS Z12, 64(R10)
-	VMOVUPS Z13, 128(R10)
-	VMOVUPS Z14, 192(R10)
-	ADDQ    136(CX), DX
-	ADDQ    168(CX), BX
-	ADDQ    200(CX), SI
-	ADDQ    $0x00000004, R13
-	DECQ    R12
-	JNE     strand81
-	SUBQ    144(CX), DX
-	SUBQ    176(CX), BX
-	SUBQ    208(CX), SI
-	SUBQ    104(CX), AX
-	JMP     turn78
-
-turns80:
-some96:
-	TESTQ      AX, AX
-	JLE        done97
-	MOVQ       $-1, R8
-	BZHIQ      AX, R8, R8
-	KMOVW      R8, K1
-	MOVQ       80(CX), R8
-	TESTQ      R8, R8
-	JEQ        near98
-	PREFETCHT1 (DX)(R8*1)
-	PREFETCHT1 (BX)(R8*1)
-
-near98:
-	MOVQ 96(CX), R8
-	MOVQ DI, R12
-
-strand99:
-	VBROADCASTSS (R12), Z5
-	VBROADCASTSS 1024(R12), Z6
-	CMPB         273(CX), $0x00
-	JNE          kind101
-	VCVTPH2PS.Z  (DX), K1, Z7
-	JMP          done100
-
-kind101:
-	VPMOVZXWD.Z (DX), K1, Z7
-	VPSLLD      $0x10, Z7, Z7
-	VMOVAPS     Z7, Z7
-	JMP         done100
-
-done100:
-	CMPB        272(CX), $0x00
-	JNE         kind104
-	VPMOVSXWD.Z (BX), K1, Z8
-	VCVTDQ2PS   Z8, Z8
-	JMP         done103
-
-kind104:
-	VPMOVZXWD.Z (BX), K1, Z8
-	VCVTDQ2PS   Z8, Z8
-	VMOVAPS     Z8, Z8
-	JMP         done103
-
-done103:
-	VSUBPS    Z6, Z8, Z6
-	VMULPS    Z6, Z7, Z6
-	VMOVUPS.Z (R9), K1, Z8
-	VADDPS    Z6, Z8, Z6
-	VMOVUPS   Z6, K1, (R9)
-	VMOVUPS.Z (R10), K1, Z6
-	VADDPS    Z7, Z6, Z6
-	VMOVUPS   Z6, K1, (R10)
-	VMULPS    Z5, Z7, Z5
-	CMPB      273(CX), $0x00
-	JNE       kind107
-	VCVTPS2PH $0x00, Z5, Y5
-	VMOVDQU16 Y5, K1, (SI)
-	JMP       done106
-
-kind107:
-	VPTESTMD  Z0, Z5, K2
-	VPADDD    Z1, Z5, Z6
-	VPADDD    Z2, Z5, K2, Z6
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQU32 Z3, K2, Z6
-	VPSRLD    $0x10, Z6, Z5
-	VPMOVDW   Z5, Y5
-	VMOVDQU16 Y5, K1, (SI)
-	JMP       done106
-
-done106:
-	ADDQ 128(CX), DX
-	ADDQ 160(CX), BX
-	ADDQ 192(CX), SI
-	ADDQ 136(CX), DX
-	ADDQ 168(CX), BX
-	ADDQ 200(CX), SI
-	ADDQ $0x00000004, R12
-	DECQ R8
-	JNE  strand99
-	SUBQ 144(CX), DX
-	SUBQ 176(CX), BX
-	SUBQ 208(CX), SI
-	SUBQ 128(CX), DX
-	SUBQ 160(CX), BX
-	SUBQ 192(CX), SI
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $+32, SI
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some96
-
-done97:
-	DECQ R11
-	JEQ  steps75
-	MOVQ 232(CX), DX
-	ADDQ 152(CX), DX
-	MOVQ 240(CX), BX
-	ADDQ 184(CX), BX
-	MOVQ 248(CX), SI
-	ADDQ 216(CX), SI
-	ADDQ 224(CX), R9
-	ADDQ 224(CX), R10
-	ADDQ 120(CX), DI
-	MOVQ n+0(FP), AX
-	JMP  step74
-
-steps75:
-	VZEROUPPER
-	RET
-
-one1:
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS (DI), Z6
-	VBROADCASTSS (DI), Z7
-	VBROADCASTSS (DI), Z8
-	VBROADCASTSS (R8), Z9
-	VBROADCASTSS (R8), Z10
-	VBROADCASTSS (R8), Z11
-	VBROADCASTSS (R8), Z12
-	CMPB         74(CX), $0x00
-	JNE          wide110
-	CMPQ         AX, $0x00000040
-	JLT          rest109
-	VMOVUPS      (R9), Z13
-	VMOVUPS      64(R9), Z14
-	VMOVUPS      128(R9), Z15
-	VMOVUPS      192(R9), Z16
-	VMOVUPS      (R10), Z17
-	VMOVUPS      64(R10), Z18
-	VMOVUPS      128(R10), Z19
-	VMOVUPS      192(R10), Z20
-
-block111:
-	CMPQ       AX, $0x00000040
-	JLT        blocks112
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near113
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-
-near113:
-	CMPB    72(CX), $0x00
-	JEQ     loaded114
-	VMOVUPS (DI), Z5
-	VMOVUPS 64(DI), Z6
-	VMOVUPS 128(DI), Z7
-	VMOVUPS 192(DI), Z8
-
-loaded114:
-	CMPB    73(CX), $0x00
-	JEQ     loaded115
-	VMOVUPS (R8), Z9
-	VMOVUPS 64(R8), Z10
-	VMOVUPS 128(R8), Z11
-	VMOVUPS 192(R8), Z12
-
-loaded115:
-	CMPB      273(CX), $0x00
-	JNE       kind117
-	VCVTPH2PS (DX), Z21
-	VCVTPH2PS 32(DX), Z22
-	VCVTPH2PS 64(DX), Z23
-	VCVTPH2PS 96(DX), Z24
-	JMP       done116
-
-kind117:
-	VPMOVZXWD (DX), Z21
-	VPSLLD    $0x10, Z21, Z21
-	VPMOVZXWD 32(DX), Z22
-	VPSLLD    $0x10, Z22, Z22
-	VPMOVZXWD 64(DX), Z23
-	VPSLLD    $0x10, Z23, Z23
-	VPMOVZXWD 96(DX), Z24
-	VPSLLD    $0x10, Z24, Z24
-	VMOVAPS   Z21, Z21
-	VMOVAPS   Z22, Z22
-	VMOVAPS   Z23, Z23
-	VMOVAPS   Z24, Z24
-	JMP       done116
-
-done116:
-	CMPB      272(CX), $0x00
-	JNE       kind120
-	VPMOVSXWD (BX), Z25
-	VCVTDQ2PS Z25, Z25
-	VPMOVSXWD 32(BX), Z26
-	VCVTDQ2PS Z26, Z26
-	VPMOVSXWD 64(BX), Z27
-	VCVTDQ2PS Z27, Z27
-	VPMOVSXWD 96(BX), Z28
-	VCVTDQ2PS Z28, Z28
-	JMP       done119
-
-kind120:
-	VPMOVZXWD (BX), Z25
-	VCVTDQ2PS Z25, Z25
-	VPMOVZXWD 32(BX), Z26
-	VCVTDQ2PS Z26, Z26
-	VPMOVZXWD 64(BX), Z27
-	VCVTDQ2PS Z27, Z27
-	VPMOVZXWD 96(BX), Z28
-	VCVTDQ2PS Z28, Z28
-	VMOVAPS   Z25, Z25
-	VMOVAPS   Z26, Z26
-	VMOVAPS   Z27, Z27
-	VMOVAPS   Z28, Z28
-	JMP       done119
-
-done119:
-	VSUBPS    Z9, Z25, Z25
-	VSUBPS    Z10, Z26, Z26
-	VSUBPS    Z11, Z27, Z27
-	VSUBPS    Z12, Z28, Z28
-	VMULPS    Z25, Z21, Z25
-	VMULPS    Z26, Z22, Z26
-	VMULPS    Z27, Z23, Z27
-	VMULPS    Z28, Z24, Z28
-	VADDPS    Z25, Z13, Z13
-	VADDPS    Z26, Z14, Z14
-	VADDPS    Z27, Z15, Z15
-	VADDPS    Z28, Z16, Z16
-	VADDPS    Z21, Z17, Z17
-	VADDPS    Z22, Z18, Z18
-	VADDPS    Z23, Z19, Z19
-	VADDPS    Z24, Z20, Z20
-	VMULPS    Z5, Z21, Z21
-	VMULPS    Z6, Z22, Z22
-	VMULPS    Z7, Z23, Z23
-	VMULPS    Z8, Z24, Z24
-	CMPB      273(CX), $0x00
-	JNE       kind123
-	VCVTPS2PH $0x00, Z21, Y21
-	VCVTPS2PH $0x00, Z22, Y22
-	VCVTPS2PH $0x00, Z23, Y23
-	VCVTPS2PH $0x00, Z24, Y24
-	CMPB      76(CX), $0x00
-	JNE       around124
-	VMOVDQU64 Y21, (SI)
-	VMOVDQU64 Y22, 32(SI)
-	VMOVDQU64 Y23, 64(SI)
-	VMOVDQU64 Y24, 96(SI)
-	JMP       stored125
-
-around124:
-	VMOVNTDQ Y21, (SI)
-	VMOVNTDQ Y22, 32(SI)
-	VMOVNTDQ Y23, 64(SI)
-	VMOVNTDQ Y24, 96(SI)
-
-stored125:
-	JMP done122
-
-kind123:
-	VPTESTMD  Z0, Z21, K1
-	VPADDD    Z1, Z21, Z25
-	VPADDD    Z2, Z21, K1, Z25
-	VPTESTMD  Z0, Z22, K1
-	VPADDD    Z1, Z22, Z26
-	VPADDD    Z2, Z22, K1, Z26
-	VPTESTMD  Z0, Z23, K1
-	VPADDD    Z1, Z23, Z27
-	VPADDD    Z2, Z23, K1, Z27
-	VPTESTMD  Z0, Z24, K1
-	VPADDD    Z1, Z24, Z28
-	VPADDD    Z2, Z24, K1, Z28
-	VCMPPS    $0x03, Z21, Z21, K1
-	VCMPPS    $0x03, Z22, Z22, K2
-	VCMPPS    $0x03, Z23, Z23, K3
-	VCMPPS    $0x03, Z24, Z24, K4
-	VMOVDQU32 Z3, K1, Z25
-	VMOVDQU32 Z3, K2, Z26
-	VMOVDQU32 Z3, K3, Z27
-	VMOVDQU32 Z3, K4, Z28
-	VMOVDQA64 Z25, Z21
-	VPERMT2W  Z26, Z4, Z21
-	VMOVDQA64 Z27, Z22
-	VPERMT2W  Z28, Z4, Z22
-	CMPB      76(CX), $0x00
-	JNE       around127
-	VMOVDQU64 Z21, (SI)
-	VMOVDQU64 Z22, 64(SI)
-	JMP       stored128
-
-around127:
-	VMOVNTDQ Z21, (SI)
-	VMOVNTDQ Z22, 64(SI)
-
-stored128:
-	JMP done122
-
-done122:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	SUBQ $0x00000040, AX
-	JMP  block111
-
-blocks112:
-	VMOVUPS Z13, (R9)
-	VMOVUPS Z14, 64(R9)
-	VMOVUPS Z15, 128(R9)
-	VMOVUPS Z16, 192(R9)
-	VMOVUPS Z17, (R10)
-	VMOVUPS Z18, 64(R10)
-	VMOVUPS Z19, 128(R10)
-	VMOVUPS Z20, 192(R10)
-	JMP     rest109
-
-wide110:
-block129:
-	CMPQ       AX, $0x00000040
-	JLT        blocks130
-	MOVQ       80(CX), R11
-	TESTQ      R11, R11
-	JEQ        near131
-	PREFETCHT1 (DX)(R11*1)
-	PREFETCHT1 64(DX)(R11*1)
-	PREFETCHT1 (BX)(R11*1)
-	PREFETCHT1 64(BX)(R11*1)
-
-near131:
-	CMPB    72(CX), $0x00
-	JEQ     loaded132
-	VMOVUPS (DI), Z5
-	VMOVUPS 64(DI), Z6
-	VMOVUPS 128(DI), Z7
-	VMOVUPS 192(DI), Z8
-
-loaded132:
-	CMPB    73(CX), $0x00
-	JEQ     loaded133
-	VMOVUPS (R8), Z9
-	VMOVUPS 64(R8), Z10
-	VMOVUPS 128(R8), Z11
-	VMOVUPS 192(R8), Z12
-
-loaded133:
-	CMPB      273(CX), $0x00
-	JNE       kind135
-	VCVTPH2PS (DX), Z13
-	VCVTPH2PS 32(DX), Z14
-	VCVTPH2PS 64(DX), Z15
-	VCVTPH2PS 96(DX), Z16
-	JMP       done134
-
-kind135:
-	VPMOVZXWD (DX), Z13
-	VPSLLD    $0x10, Z13, Z13
-	VPMOVZXWD 32(DX), Z14
-	VPSLLD    $0x10, Z14, Z14
-	VPMOVZXWD 64(DX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 96(DX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VMOVAPS   Z13, Z13
-	VMOVAPS   Z14, Z14
-	VMOVAPS   Z15, Z15
-	VMOVAPS   Z16, Z16
-	JMP       done134
-
-done134:
-	CMPB      272(CX), $0x00
-	JNE       kind138
-	VPMOVSXWD (BX), Z17
-	VCVTDQ2PS Z17, Z17
-	VPMOVSXWD 32(BX), Z18
-	VCVTDQ2PS Z18, Z18
-	VPMOVSXWD 64(BX), Z19
-	VCVTDQ2PS Z19, Z19
-	VPMOVSXWD 96(BX), Z20
-	VCVTDQ2PS Z20, Z20
-	JMP       done137
-
-kind138:
-	VPMOVZXWD (BX), Z17
-	VCVTDQ2PS Z17, Z17
-	VPMOVZXWD 32(BX), Z18
-	VCVTDQ2PS Z18, Z18
-	VPMOVZXWD 64(BX), Z19
-	VCVTDQ2PS Z19, Z19
-	VPMOVZXWD 96(BX), Z20
-	VCVTDQ2PS Z20, Z20
-	VMOVAPS   Z17, Z17
-	VMOVAPS   Z18, Z18
-	VMOVAPS   Z19, Z19
-	VMOVAPS   Z20, Z20
-	JMP       done137
-
-done137:
-	VSUBPS    Z9, Z17, Z17
-	VSUBPS    Z10, Z18, Z18
-	VSUBPS    Z11, Z19, Z19
-	VSUBPS    Z12, Z20, Z20
-	VMULPS    Z17, Z13, Z17
-	VMULPS    Z18, Z14, Z18
-	VMULPS    Z19, Z15, Z19
-	VMULPS    Z20, Z16, Z20
-	VMOVUPS   (R9), Z21
-	VMOVUPS   64(R9), Z22
-	VMOVUPS   128(R9), Z23
-	VMOVUPS   192(R9), Z24
-	VADDPS    Z17, Z21, Z17
-	VADDPS    Z18, Z22, Z18
-	VADDPS    Z19, Z23, Z19
-	VADDPS    Z20, Z24, Z20
-	VMOVUPS   Z17, (R9)
-	VMOVUPS   Z18, 64(R9)
-	VMOVUPS   Z19, 128(R9)
-	VMOVUPS   Z20, 192(R9)
-	VMOVUPS   (R10), Z17
-	VMOVUPS   64(R10), Z18
-	VMOVUPS   128(R10), Z19
-	VMOVUPS   192(R10), Z20
-	VADDPS    Z13, Z17, Z17
-	VADDPS    Z14, Z18, Z18
-	VADDPS    Z15, Z19, Z19
-	VADDPS    Z16, Z20, Z20
-	VMOVUPS   Z17, (R10)
-	VMOVUPS   Z18, 64(R10)
-	VMOVUPS   Z19, 128(R10)
-	VMOVUPS   Z20, 192(R10)
-	VMULPS    Z5, Z13, Z13
-	VMULPS    Z6, Z14, Z14
-	VMULPS    Z7, Z15, Z15
-	VMULPS    Z8, Z16, Z16
-	CMPB      273(CX), $0x00
-	JNE       kind141
-	VCVTPS2PH $0x00, Z13, Y13
-	VCVTPS2PH $0x00, Z14, Y14
-	VCVTPS2PH $0x00, Z15, Y15
-	VCVTPS2PH $0x00, Z16, Y16
-	CMPB      76(CX), $0x00
-	JNE       around142
-	VMOVDQU64 Y13, (SI)
-	VMOVDQU64 Y14, 32(SI)
-	VMOVDQU64 Y15, 64(SI)
-	VMOVDQU64 Y16, 96(SI)
-	JMP       stored143
-
-around142:
-	VMOVNTDQ Y13, (SI)
-	VMOVNTDQ Y14, 32(SI)
-	VMOVNTDQ Y15, 64(SI)
-	VMOVNTDQ Y16, 96(SI)
-
-stored143:
-	JMP done140
-
-kind141:
-	VPTESTMD  Z0, Z13, K1
-	VPADDD    Z1, Z13, Z17
-	VPADDD    Z2, Z13, K1, Z17
-	VPTESTMD  Z0, Z14, K1
-	VPADDD    Z1, Z14, Z18
-	VPADDD    Z2, Z14, K1, Z18
-	VPTESTMD  Z0, Z15, K1
-	VPADDD    Z1, Z15, Z19
-	VPADDD    Z2, Z15, K1, Z19
-	VPTESTMD  Z0, Z16, K1
-	VPADDD    Z1, Z16, Z20
-	VPADDD    Z2, Z16, K1, Z20
-	VCMPPS    $0x03, Z13, Z13, K1
-	VCMPPS    $0x03, Z14, Z14, K2
-	VCMPPS    $0x03, Z15, Z15, K3
-	VCMPPS    $0x03, Z16, Z16, K4
-	VMOVDQU32 Z3, K1, Z17
-	VMOVDQU32 Z3, K2, Z18
-	VMOVDQU32 Z3, K3, Z19
-	VMOVDQU32 Z3, K4, Z20
-	VMOVDQA64 Z17, Z13
-	VPERMT2W  Z18, Z4, Z13
-	VMOVDQA64 Z19, Z14
-	VPERMT2W  Z20, Z4, Z14
-	CMPB      76(CX), $0x00
-	JNE       around145
-	VMOVDQU64 Z13, (SI)
-	VMOVDQU64 Z14, 64(SI)
-	JMP       stored146
-
-around145:
-	VMOVNTDQ Z13, (SI)
-	VMOVNTDQ Z14, 64(SI)
-
-stored146:
-	JMP done140
-
-done140:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	ADDQ $0x00000100, DI
-	ADDQ $0x00000100, R8
-	CMPB 74(CX), $0x00
-	JEQ  stay147
-	ADDQ $0x00000100, R9
-	ADDQ $0x00000100, R10
-
-stay147:
-	SUBQ $0x00000040, AX
-	JMP  block129
-
-blocks130:
-rest109:
-some148:
-	TESTQ     AX, AX
-	JLE       done149
-	MOVQ      $-1, R11
-	BZHIQ     AX, R11, R11
-	KMOVW     R11, K1
-	CMPB      72(CX), $0x00
-	JEQ       loaded150
-	VMOVUPS.Z (DI), K1, Z5
-
-loaded150:
-	CMPB      73(CX), $0x00
-	JEQ       loaded151
-	VMOVUPS.Z (R8), K1, Z9
-
-loaded151:
-	CMPB        273(CX), $0x00
-	JNE         kind153
-	VCVTPH2PS.Z (DX), K1, Z4
-	JMP         done152
-
-kind153:
-	VPMOVZXWD.Z (DX), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
-	VMOVAPS     Z4, Z4
-	JMP         done152
-
-done152:
-	CMPB        272(CX), $0x00
-	JNE         kind156
-	VPMOVSXWD.Z (BX), K1, Z6
-	VCVTDQ2PS   Z6, Z6
-	JMP         done155
-
-kind156:
-	VPMOVZXWD.Z (BX), K1, Z6
-	VCVTDQ2PS   Z6, Z6
-	VMOVAPS     Z6, Z6
-	JMP         done155
-
-done155:
-	VSUBPS    Z9, Z6, Z6
-	VMULPS    Z6, Z4, Z6
-	VMOVUPS.Z (R9), K1, Z7
-	VADDPS    Z6, Z7, Z6
-	VMOVUPS   Z6, K1, (R9)
-	VMOVUPS.Z (R10), K1, Z6
-	VADDPS    Z4, Z6, Z6
-	VMOVUPS   Z6, K1, (R10)
-	VMULPS    Z5, Z4, Z4
-	CMPB      273(CX), $0x00
-	JNE       kind159
-	VCVTPS2PH $0x00, Z4, Y4
-	VMOVDQU16 Y4, K1, (SI)
-	JMP       done158
-
-kind159:
-	VPTESTMD  Z0, Z4, K2
-	VPADDD    Z1, Z4, Z6
-	VPADDD    Z2, Z4, K2, Z6
-	VCMPPS    $0x03, Z4, Z4, K2
-	VMOVDQU32 Z3, K2, Z6
-	VPSRLD    $0x10, Z6, Z4
-	VPMOVDW   Z4, Y4
-	VMOVDQU16 Y4, K1, (SI)
-	JMP       done158
-
-done158:
-	ADDQ $+32, DX
-	ADDQ $+32, BX
-	ADDQ $+32, SI
-	ADDQ $0x00000040, DI
-	ADDQ $0x00000040, R8
-	ADDQ $0x00000040, R9
-	ADDQ $0x00000040, R10
-	SUBQ $0x00000010, AX
-	JMP  some148
-
-done149:
-	VZEROUPPER
-	RET
-
-// func dequantizeBackwardAVX512H16I32H16(n int, call *kernelCall)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
-TEXT ·dequantizeBackwardAVX512H16I32H16(SB), NOSPLIT, $0-16
-	MOVQ         n+0(FP), AX
-	MOVQ         call+8(FP), CX
-	MOVQ         (CX), DX
-	MOVQ         8(CX), BX
-	MOVQ         16(CX), SI
-	MOVQ         24(CX), DI
-	MOVQ         32(CX), R8
-	MOVQ         40(CX), R9
-	MOVQ         48(CX), R10
-	VPBROADCASTQ all32_10000<>+0(SB), Z0
-	VPBROADCASTQ all32_7fff<>+0(SB), Z1
-	VPBROADCASTQ all32_8000<>+0(SB), Z2
-	VPBROADCASTQ all32_7fc00000<>+0(SB), Z3
-	VPMOVZXBW    odd16<>+0(SB), Z4
-	MOVQ         88(CX), R11
-	TESTQ        R11, R11
-	JEQ          one1
-	MOVQ         112(CX), DI
-	CMPB         277(CX), $0x00
-	JEQ          other2
-
-run3:
-	MOVQ         DX, 232(CX)
-	MOVQ         BX, 240(CX)
-	MOVQ         SI, 248(CX)
-	VBROADCASTSS (DI), Z5
-	VBROADCASTSS 1024(DI), Z6
-	VPXORD       Z7, Z7, Z7
-	VPXORD       Z8, Z8, Z8
-	VPXORD       Z9, Z9, Z9
-	VPXORD       Z10, Z10, Z10
-	VPXORD       Z11, Z11, Z11
-	VPXORD       Z12, Z12, Z12
-	VPXORD       Z13, Z13, Z13
-	VPXORD       Z14, Z14, Z14
-	MOVQ         AX, R8
-
-next4:
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near7
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 64(DX)(R12*1)
-	PREFETCHT1 (BX)(R12*1)
-	PREFETCHT1 64(BX)(R12*1)
-	PREFETCHT1 128(BX)(R12*1)
-	PREFETCHT1 192(BX)(R12*1)
-
-near7:
-	CMPB       76(CX), $0x00
-	JNE        near8
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near8
-	PREFETCHT0 (SI)(R12*1)
-	PREFETCHT0 64(SI)(R12*1)
-
-near8:
-	CMPQ      R8, $0x00000040
-	JLT       rest5
-	CMPB      273(CX), $0x00
-	JNE       kind10
-	VCVTPH2PS (DX), Z15
-	VCVTPH2PS 32(DX), Z16
-	VCVTPH2PS 64(DX), Z17
-	VCVTPH2PS 96(DX), Z18
-	JMP       done9
-
-kind10:
-	VPMOVZXWD (DX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 32(DX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VPMOVZXWD 64(DX), Z17
-	VPSLLD    $0x10, Z17, Z17
-	VPMOVZXWD 96(DX), Z18
-	VPSLLD    $0x10, Z18, Z18
-	VMOVAPS   Z15, Z15
-	VMOVAPS   Z16, Z16
-	VMOVAPS   Z17, Z17
-	VMOVAPS   Z18, Z18
-	JMP       done9
-
-done9:
-	VMOVDQU32     (BX), Z20
-	VXORPS        Z19, Z19, Z19
-	VCVTDQ2PD     Y20, Z21
-	VCVTPS2PD     Y6, Z22
-	VSUBPD        Z22, Z21, Z21
-	VCVTPD2PS     Z21, Y19
-	VEXTRACTF64X4 $0x01, Z20, Y20
-	VCVTDQ2PD     Y20, Z20
-	VEXTRACTF64X4 $0x01, Z6, Y21
-	VCVTPS2PD     Y21, Z21
-	VSUBPD        Z21, Z20, Z20
-	VCVTPD2PS     Z20, Y20
-	VINSERTF64X4  $0x01, Y20, Z19, Z19
-	VMOVDQU32     64(BX), Z21
-	VXORPS        Z20, Z20, Z20
-	VCVTDQ2PD     Y21, Z22
-	VCVTPS2PD     Y6, Z23
-	VSUBPD        Z23, Z22, Z22
-	VCVTPD2PS     Z22, Y20
-	VEXTRACTF64X4 $0x01, Z21, Y21
-	VCVTDQ2PD     Y21, Z21
-	VEXTRACTF64X4 $0x01, Z6, Y22
-	VCVTPS2PD     Y22, Z22
-	VSUBPD        Z22, Z21, Z21
-	VCVTPD2PS     Z21, Y21
-	VINSERTF64X4  $0x01, Y21, Z20, Z20
-	VMOVDQU32     128(BX), Z22
-	VXORPS        Z21, Z21, Z21
-	VCVTDQ2PD     Y22, Z23
-	VCVTPS2PD     Y6, Z24
-	VSUBPD        Z24, Z23, Z23
-	VCVTPD2PS     Z23, Y21
-	VEXTRACTF64X4 $0x01, Z22, Y22
-	VCVTDQ2PD     Y22, Z22
-	VEXTRACTF64X4 $0x01, Z6, Y23
-	VCVTPS2PD     Y23, Z23
-	VSUBPD        Z23, Z22, Z22
-	VCVTPD2PS     Z22, Y22
-	VINSERTF64X4  $0x01, Y22, Z21, Z21
-	VMOVDQU32     192(BX), Z23
-	VXORPS        Z22, Z22, Z22
-	VCVTDQ2PD     Y23, Z24
-	VCVTPS2PD     Y6, Z25
-	VSUBPD        Z25, Z24, Z24
-	VCVTPD2PS     Z24, Y22
-	VEXTRACTF64X4 $0x01, Z23, Y23
-	VCVTDQ2PD     Y23, Z23
-	VEXTRACTF64X4 $0x01, Z6, Y24
-	VCVTPS2PD     Y24, Z24
-	VSUBPD        Z24, Z23, Z23
-	VCVTPD2PS     Z23, Y23
-	VINSERTF64X4  $0x01, Y23, Z22, Z22
-	VMULPS        Z19, Z15, Z19
-	VMULPS        Z20, Z16, Z20
-	VMULPS        Z21, Z17, Z21
-	VMULPS        Z22, Z18, Z22
-	VADDPS        Z19, Z7, Z7
-	VADDPS        Z20, Z8, Z8
-	VADDPS        Z21, Z9, Z9
-	VADDPS        Z22, Z10, Z10
-	VADDPS        Z15, Z11, Z11
-	VADDPS        Z16, Z12, Z12
-	VADDPS        Z17, Z13, Z13
-	VADDPS        Z18, Z14, Z14
-	VMULPS        Z5, Z15, Z15
-	VMULPS        Z5, Z16, Z16
-	VMULPS        Z5, Z17, Z17
-	VMULPS        Z5, Z18, Z18
-	CMPB          273(CX), $0x00
-	JNE           kind13
-	VCVTPS2PH     $0x00, Z15, Y15
-	VCVTPS2PH     $0x00, Z16, Y16
-	VCVTPS2PH     $0x00, Z17, Y17
-	VCVTPS2PH     $0x00, Z18, Y18
-	CMPB          76(CX), $0x00
-	JNE           around14
-	VMOVDQU64     Y15, (SI)
-	VMOVDQU64     Y16, 32(SI)
-	VMOVDQU64     Y17, 64(SI)
-	VMOVDQU64     Y18, 96(SI)
-	JMP           stored15
-
-around14:
-	VMOVNTDQ Y15, (SI)
-	VMOVNTDQ Y16, 32(SI)
-	VMOVNTDQ Y17, 64(SI)
-	VMOVNTDQ Y18, 96(SI)
-
-stored15:
-	JMP done12
-
-kind13:
-	VPTESTMD  Z0, Z15, K1
-	VPADDD    Z1, Z15, Z19
-	VPADDD    Z2, Z15, K1, Z19
-	VPTESTMD  Z0, Z16, K1
-	VPADDD    Z1, Z16, Z20
-	VPADDD    Z2, Z16, K1, Z20
-	VPTESTMD  Z0, Z17, K1
-	VPADDD    Z1, Z17, Z21
-	VPADDD    Z2, Z17, K1, Z21
-	VPTESTMD  Z0, Z18, K1
-	VPADDD    Z1, Z18, Z22
-	VPADDD    Z2, Z18, K1, Z22
-	VCMPPS    $0x03, Z15, Z15, K1
-	VCMPPS    $0x03, Z16, Z16, K2
-	VCMPPS    $0x03, Z17, Z17, K3
-	VCMPPS    $0x03, Z18, Z18, K4
-	VMOVDQU32 Z3, K1, Z19
-	VMOVDQU32 Z3, K2, Z20
-	VMOVDQU32 Z3, K3, Z21
-	VMOVDQU32 Z3, K4, Z22
-	VMOVDQA64 Z19, Z15
-	VPERMT2W  Z20, Z4, Z15
-	VMOVDQA64 Z21, Z16
-	VPERMT2W  Z22, Z4, Z16
-	CMPB      76(CX), $0x00
-	JNE       around17
-	VMOVDQU64 Z15, (SI)
-	VMOVDQU64 Z16, 64(SI)
-	JMP       stored18
-
-around17:
-	VMOVNTDQ Z15, (SI)
-	VMOVNTDQ Z16, 64(SI)
-
-stored18:
-	JMP done12
-
-done12:
-	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R8
 	JMP  next4
 
 rest5:
-	TESTQ       R8, R8
-	JLE         done6
-	MOVQ        $-1, R12
-	BZHIQ       R8, R12, R12
-	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
-	JNE         kind20
-	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done19
+	CMPQ       R8, $0x20
+	JLT        few22
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near23
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near23
+	PREFETCHT0 (SI)(R12*1)
 
-kind20:
-	VPMOVZXWD.Z (DX), K1, Z15
-	VPSLLD      $0x10, Z15, Z15
-	VMOVAPS     Z15, Z15
-	JMP         done19
+near23:
+	CMPB      273(CX), $0x00
+	JNE       kind25
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z16
+	JMP       done24
 
-done19:
-	VMOVDQU32.Z   (BX), K1, Z17
-	VXORPS        Z16, Z16, Z16
-	VCVTDQ2PD     Y17, Z18
-	VCVTPS2PD     Y6, Z19
+kind25:
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 32(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       done24
+
+done24:
+	VMOVDQU32     (BX), Z18
+	VXORPS        Z17, Z17, Z17
+	VCVTDQ2PD     Y18, Z19
+	VCVTPS2PD     Y6, Z20
+	VSUBPD        Z20, Z19, Z19
+	VCVTPD2PS     Z19, Y17
+	VEXTRACTF64X4 $0x01, Z18, Y18
+	VCVTDQ2PD     Y18, Z18
+	VEXTRACTF64X4 $0x01, Z6, Y19
+	VCVTPS2PD     Y19, Z19
 	VSUBPD        Z19, Z18, Z18
-	VCVTPD2PS     Z18, Y16
-	VEXTRACTF64X4 $0x01, Z17, Y17
-	VCVTDQ2PD     Y17, Z17
-	VEXTRACTF64X4 $0x01, Z6, Y18
-	VCVTPS2PD     Y18, Z18
-	VSUBPD        Z18, Z17, Z17
-	VCVTPD2PS     Z17, Y17
-	VINSERTF64X4  $0x01, Y17, Z16, Z16
-	VMULPS        Z16, Z15, Z16
-	VADDPS        Z16, Z7, K1, Z7
-	VADDPS        Z15, Z11, K1, Z11
+	VCVTPD2PS     Z18, Y18
+	VINSERTF64X4  $0x01, Y18, Z17, Z17
+	VMOVDQU32     64(BX), Z19
+	VXORPS        Z18, Z18, Z18
+	VCVTDQ2PD     Y19, Z20
+	VCVTPS2PD     Y6, Z21
+	VSUBPD        Z21, Z20, Z20
+	VCVTPD2PS     Z20, Y18
+	VEXTRACTF64X4 $0x01, Z19, Y19
+	VCVTDQ2PD     Y19, Z19
+	VEXTRACTF64X4 $0x01, Z6, Y20
+	VCVTPS2PD     Y20, Z20
+	VSUBPD        Z20, Z19, Z19
+	VCVTPD2PS     Z19, Y19
+	VINSERTF64X4  $0x01, Y19, Z18, Z18
+	VMULPS        Z17, Z15, Z17
+	VMULPS        Z18, Z16, Z18
+	VADDPS        Z17, Z7, Z7
+	VADDPS        Z18, Z8, Z8
+	VADDPS        Z15, Z11, Z11
+	VADDPS        Z16, Z12, Z12
 	VMULPS        Z5, Z15, Z15
+	VMULPS        Z5, Z16, Z16
 	CMPB          273(CX), $0x00
-	JNE           kind23
+	JNE           kind28
 	VCVTPS2PH     $0x00, Z15, Y15
-	CMPQ          R8, $0x10
-	JLT           partly24
+	VCVTPS2PH     $0x00, Z16, Y16
+	CMPB          76(CX), $0x00
+	JNE           around29
 	VMOVDQU64     Y15, (SI)
-	JMP           stored25
+	VMOVDQU64     Y16, 32(SI)
+	JMP           stored30
 
-partly24:
-	VMOVDQU16 Y15, K1, (SI)
+around29:
+	VMOVNTDQ Y15, (SI)
+	VMOVNTDQ Y16, 32(SI)
 
-stored25:
-	JMP done22
+stored30:
+	JMP done27
 
-kind23:
-	VPTESTMD  Z0, Z15, K2
-	VPADDD    Z1, Z15, Z16
-	VPADDD    Z2, Z15, K2, Z16
-	VCMPPS    $0x03, Z15, Z15, K2
-	VMOVDQU32 Z3, K2, Z16
-	VPSRLD    $0x10, Z16, Z15
-	VPMOVDW   Z15, Y15
-	CMPQ      R8, $0x10
-	JLT       partly27
-	VMOVDQU64 Y15, (SI)
-	JMP       stored28
+kind28:
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z17
+	VPADDD    Z2, Z15, K1, Z17
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z18
+	VPADDD    Z2, Z16, K1, Z18
+	VCMPPS    $0x03, Z15, Z15, K1
+	VCMPPS    $0x03, Z16, Z16, K2
+	VMOVDQU32 Z3, K1, Z17
+	VMOVDQU32 Z3, K2, Z18
+	VMOVDQA64 Z17, Z15
+	VPERMT2W  Z18, Z4, Z15
+	CMPB      76(CX), $0x00
+	JNE       around32
+	VMOVDQU64 Z15, (SI)
+	JMP       stored33
 
-partly27:
-	VMOVDQU16 Y15, K1, (SI)
+around32:
+	VMOVNTDQ Z15, (SI)
 
-stored28:
-	JMP done22
+stored33:
+	JMP done27
 
-done22:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
+done27:
+	SUBQ       $0x20, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near34
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near34
+	PREFETCHT0 64(SI)(R12*1)
+
+near34:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind30
-	VCVTPH2PS.Z 32(DX), K1, Z15
-	JMP         done29
-
-kind30:
-	VPMOVZXWD.Z 32(DX), K1, Z15
-	VPSLLD      $0x10, Z15, Z15
-	VMOVAPS     Z15, Z15
-	JMP         done29
-
-done29:
-	VMOVDQU32.Z   64(BX), K1, Z17
-	VXORPS        Z16, Z16, Z16
-	VCVTDQ2PD     Y17, Z18
-	VCVTPS2PD     Y6, Z19
-	VSUBPD        Z19, Z18, Z18
-	VCVTPD2PS     Z18, Y16
-	VEXTRACTF64X4 $0x01, Z17, Y17
-	VCVTDQ2PD     Y17, Z17
-	VEXTRACTF64X4 $0x01, Z6, Y18
-	VCVTPS2PD     Y18, Z18
-	VSUBPD        Z18, Z17, Z17
-	VCVTPD2PS     Z17, Y17
-	VINSERTF64X4  $0x01, Y17, Z16, Z16
-	VMULPS        Z16, Z15, Z16
-	VADDPS        Z16, Z8, K1, Z8
-	VADDPS        Z15, Z12, K1, Z12
-	VMULPS        Z5, Z15, Z15
-	CMPB          273(CX), $0x00
-	JNE           kind33
-	VCVTPS2PH     $0x00, Z15, Y15
-	CMPQ          R8, $0x10
-	JLT           partly34
-	VMOVDQU64     Y15, 32(SI)
-	JMP           stored35
-
-partly34:
-	VMOVDQU16 Y15, K1, 32(SI)
-
-stored35:
-	JMP done32
-
-kind33:
-	VPTESTMD  Z0, Z15, K2
-	VPADDD    Z1, Z15, Z16
-	VPADDD    Z2, Z15, K2, Z16
-	VCMPPS    $0x03, Z15, Z15, K2
-	VMOVDQU32 Z3, K2, Z16
-	VPSRLD    $0x10, Z16, Z15
-	VPMOVDW   Z15, Y15
-	CMPQ      R8, $0x10
-	JLT       partly37
-	VMOVDQU64 Y15, 32(SI)
-	JMP       stored38
-
-partly37:
-	VMOVDQU16 Y15, K1, 32(SI)
-
-stored38:
-	JMP done32
-
-done32:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
-	MOVQ        $-1, R12
-	BZHIQ       R8, R12, R12
-	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
-	JNE         kind40
+	JNE         kind36
 	VCVTPH2PS.Z 64(DX), K1, Z15
-	JMP         done39
+	JMP         done35
 
-kind40:
+kind36:
 	VPMOVZXWD.Z 64(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done39
+	JMP         done35
 
-done39:
+done35:
 	VMOVDQU32.Z   128(BX), K1, Z17
 	VXORPS        Z16, Z16, Z16
 	VCVTDQ2PD     Y17, Z18
@@ -7987,20 +8983,20 @@ done39:
 	VADDPS        Z15, Z13, K1, Z13
 	VMULPS        Z5, Z15, Z15
 	CMPB          273(CX), $0x00
-	JNE           kind43
+	JNE           kind39
 	VCVTPS2PH     $0x00, Z15, Y15
 	CMPQ          R8, $0x10
-	JLT           partly44
+	JLT           partly40
 	VMOVDQU64     Y15, 64(SI)
-	JMP           stored45
+	JMP           stored41
 
-partly44:
+partly40:
 	VMOVDQU16 Y15, K1, 64(SI)
 
-stored45:
-	JMP done42
+stored41:
+	JMP done38
 
-kind43:
+kind39:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -8009,35 +9005,45 @@ kind43:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	CMPQ      R8, $0x10
-	JLT       partly47
+	JLT       partly43
 	VMOVDQU64 Y15, 64(SI)
-	JMP       stored48
+	JMP       stored44
 
-partly47:
+partly43:
 	VMOVDQU16 Y15, K1, 64(SI)
 
-stored48:
-	JMP done42
+stored44:
+	JMP done38
 
-done42:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
+done38:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near45
+	PREFETCHT1 96(DX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near45
+	PREFETCHT0 96(SI)(R12*1)
+
+near45:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind50
+	JNE         kind47
 	VCVTPH2PS.Z 96(DX), K1, Z15
-	JMP         done49
+	JMP         done46
 
-kind50:
+kind47:
 	VPMOVZXWD.Z 96(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done49
+	JMP         done46
 
-done49:
+done46:
 	VMOVDQU32.Z   192(BX), K1, Z17
 	VXORPS        Z16, Z16, Z16
 	VCVTDQ2PD     Y17, Z18
@@ -8056,20 +9062,20 @@ done49:
 	VADDPS        Z15, Z14, K1, Z14
 	VMULPS        Z5, Z15, Z5
 	CMPB          273(CX), $0x00
-	JNE           kind53
+	JNE           kind50
 	VCVTPS2PH     $0x00, Z5, Y5
 	CMPQ          R8, $0x10
-	JLT           partly54
+	JLT           partly51
 	VMOVDQU64     Y5, 96(SI)
-	JMP           stored55
+	JMP           stored52
 
-partly54:
+partly51:
 	VMOVDQU16 Y5, K1, 96(SI)
 
-stored55:
-	JMP done52
+stored52:
+	JMP done49
 
-kind53:
+kind50:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -8078,55 +9084,272 @@ kind53:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	CMPQ      R8, $0x10
-	JLT       partly57
+	JLT       partly54
 	VMOVDQU64 Y5, 96(SI)
-	JMP       stored58
+	JMP       stored55
 
-partly57:
+partly54:
 	VMOVDQU16 Y5, K1, 96(SI)
 
-stored58:
-	JMP done52
+stored55:
+	JMP done49
 
-done52:
+done49:
+	SUBQ $0x10, R8
+	JMP  done6
+
+few22:
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near56
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near56
+	PREFETCHT0 (SI)(R12*1)
+
+near56:
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind58
+	VCVTPH2PS.Z (DX), K1, Z15
+	JMP         done57
+
+kind58:
+	VPMOVZXWD.Z (DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done57
+
+done57:
+	VMOVDQU32.Z   (BX), K1, Z17
+	VXORPS        Z16, Z16, Z16
+	VCVTDQ2PD     Y17, Z18
+	VCVTPS2PD     Y6, Z19
+	VSUBPD        Z19, Z18, Z18
+	VCVTPD2PS     Z18, Y16
+	VEXTRACTF64X4 $0x01, Z17, Y17
+	VCVTDQ2PD     Y17, Z17
+	VEXTRACTF64X4 $0x01, Z6, Y18
+	VCVTPS2PD     Y18, Z18
+	VSUBPD        Z18, Z17, Z17
+	VCVTPD2PS     Z17, Y17
+	VINSERTF64X4  $0x01, Y17, Z16, Z16
+	VMULPS        Z16, Z15, Z16
+	VADDPS        Z16, Z7, K1, Z7
+	VADDPS        Z15, Z11, K1, Z11
+	VMULPS        Z5, Z15, Z15
+	CMPB          273(CX), $0x00
+	JNE           kind61
+	VCVTPS2PH     $0x00, Z15, Y15
+	CMPQ          R8, $0x10
+	JLT           partly62
+	VMOVDQU64     Y15, (SI)
+	JMP           stored63
+
+partly62:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored63:
+	JMP done60
+
+kind61:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly65
+	VMOVDQU64 Y15, (SI)
+	JMP       stored66
+
+partly65:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored66:
+	JMP done60
+
+done60:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near67
+	PREFETCHT1 32(DX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near67
+	PREFETCHT0 32(SI)(R12*1)
+
+near67:
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind69
+	VCVTPH2PS.Z 32(DX), K1, Z15
+	JMP         done68
+
+kind69:
+	VPMOVZXWD.Z 32(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done68
+
+done68:
+	VMOVDQU32.Z   64(BX), K1, Z17
+	VXORPS        Z16, Z16, Z16
+	VCVTDQ2PD     Y17, Z18
+	VCVTPS2PD     Y6, Z19
+	VSUBPD        Z19, Z18, Z18
+	VCVTPD2PS     Z18, Y16
+	VEXTRACTF64X4 $0x01, Z17, Y17
+	VCVTDQ2PD     Y17, Z17
+	VEXTRACTF64X4 $0x01, Z6, Y6
+	VCVTPS2PD     Y6, Z6
+	VSUBPD        Z6, Z17, Z17
+	VCVTPD2PS     Z17, Y6
+	VINSERTF64X4  $0x01, Y6, Z16, Z16
+	VMULPS        Z16, Z15, Z6
+	VADDPS        Z6, Z8, K1, Z8
+	VADDPS        Z15, Z12, K1, Z12
+	VMULPS        Z5, Z15, Z5
+	CMPB          273(CX), $0x00
+	JNE           kind72
+	VCVTPS2PH     $0x00, Z5, Y5
+	CMPQ          R8, $0x10
+	JLT           partly73
+	VMOVDQU64     Y5, 32(SI)
+	JMP           stored74
+
+partly73:
+	VMOVDQU16 Y5, K1, 32(SI)
+
+stored74:
+	JMP done71
+
+kind72:
+	VPTESTMD  Z0, Z5, K2
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z2, Z5, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z5
+	VPMOVDW   Z5, Y5
+	CMPQ      R8, $0x10
+	JLT       partly76
+	VMOVDQU64 Y5, 32(SI)
+	JMP       stored77
+
+partly76:
+	VMOVDQU16 Y5, K1, 32(SI)
+
+stored77:
+	JMP done71
+
+done71:
 	SUBQ $0x10, R8
 
 done6:
-	VMOVUPS Z7, (R9)
-	VMOVUPS Z8, 64(R9)
-	VMOVUPS Z9, 128(R9)
-	VMOVUPS Z10, 192(R9)
-	VMOVUPS Z11, (R10)
-	VMOVUPS Z12, 64(R10)
-	VMOVUPS Z13, 128(R10)
-	VMOVUPS Z14, 192(R10)
-	ADDQ    $0x00000200, R9
-	ADDQ    $0x00000200, R10
-	MOVQ    232(CX), DX
-	ADDQ    152(CX), DX
-	MOVQ    240(CX), BX
-	ADDQ    184(CX), BX
-	MOVQ    248(CX), SI
-	ADDQ    216(CX), SI
-	ADDQ    $0x00000004, DI
-	DECQ    R11
-	JNE     run3
+	CMPB          279(CX), $0x00
+	JEQ           turn7
+	VADDPS        Z9, Z7, Z7
+	VADDPS        Z10, Z8, Z8
+	VADDPS        Z8, Z7, Z7
+	VADDPS        Z13, Z11, Z11
+	VADDPS        Z14, Z12, Z12
+	VADDPS        Z12, Z11, Z11
+	VINSERTF64X4  $0x01, Y11, Z7, Z5
+	VSHUFF64X2    $0xee, Z11, Z7, Z6
+	VADDPS        Z6, Z5, Z5
+	VSHUFF64X2    $0xb1, Z5, Z5, Z6
+	VADDPS        Z6, Z5, Z5
+	VPERMILPS     $0x4e, Z5, Z6
+	VADDPS        Z6, Z5, Z5
+	VPERMILPS     $0xb1, Z5, Z6
+	VADDPS        Z6, Z5, Z5
+	VEXTRACTF64X4 $0x01, Z5, Y6
+	MOVQ          296(CX), DX
+	VMOVSS        X5, (DX)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), DX
+	VMOVSS        X6, (DX)
+	ADDQ          $0x00000004, 304(CX)
+	JMP           over8
+
+turn7:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z5
+	VPADDD.BCST 280(CX), Z5, Z5
+	MOVQ        288(CX), DX
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z8, Z7, Z6
+	VMOVUPS     Z6, (R9)(DX*1)
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z12, Z11, Z6
+	VMOVUPS     Z6, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z9, Z8, Z6
+	VMOVUPS     Z6, (R9)(DX*1)
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z13, Z12, Z6
+	VMOVUPS     Z6, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z10, Z9, Z6
+	VMOVUPS     Z6, (R9)(DX*1)
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z14, Z13, Z6
+	VMOVUPS     Z6, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z7, Z10, Z6
+	VMOVUPS     Z6, (R9)(DX*1)
+	VMOVDQA64   Z5, Z5
+	VPERMI2PS   Z11, Z14, Z5
+	VMOVUPS     Z5, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+
+over8:
+	ADDQ $0x00000200, R9
+	ADDQ $0x00000200, R10
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	ADDQ $0x00000004, DI
+	DECQ R11
+	JNE  run3
 	VZEROUPPER
 	RET
 
 other2:
-step59:
+step78:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn63:
+turn82:
 	CMPQ AX, 104(CX)
-	JLT  turns65
+	JLT  turns84
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand66:
+strand85:
 	VBROADCASTSS (R13), Z5
 	VBROADCASTSS 1024(R13), Z6
 	MOVQ         104(CX), R8
@@ -8139,10 +9362,10 @@ strand66:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block64:
+block83:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near67
+	JEQ        near86
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
@@ -8150,16 +9373,16 @@ block64:
 	PREFETCHT1 128(BX)(R14*1)
 	PREFETCHT1 192(BX)(R14*1)
 
-near67:
+near86:
 	CMPB      273(CX), $0x00
-	JNE       kind69
+	JNE       kind88
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done68
+	JMP       done87
 
-kind69:
+kind88:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -8172,9 +9395,9 @@ kind69:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done68
+	JMP       done87
 
-done68:
+done87:
 	VMOVDQU32     (BX), Z20
 	VXORPS        Z19, Z19, Z19
 	VCVTDQ2PD     Y20, Z21
@@ -8244,29 +9467,29 @@ done68:
 	VMULPS        Z5, Z17, Z17
 	VMULPS        Z5, Z18, Z18
 	CMPB          273(CX), $0x00
-	JNE           kind72
+	JNE           kind91
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	VCVTPS2PH     $0x00, Z17, Y17
 	VCVTPS2PH     $0x00, Z18, Y18
 	CMPB          76(CX), $0x00
-	JNE           around73
+	JNE           around92
 	VMOVDQU64     Y15, (SI)
 	VMOVDQU64     Y16, 32(SI)
 	VMOVDQU64     Y17, 64(SI)
 	VMOVDQU64     Y18, 96(SI)
-	JMP           stored74
+	JMP           stored93
 
-around73:
+around92:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored74:
-	JMP done71
+stored93:
+	JMP done90
 
-kind72:
+kind91:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -8292,24 +9515,24 @@ kind72:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around76
+	JNE       around95
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored77
+	JMP       stored96
 
-around76:
+around95:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored77:
-	JMP done71
+stored96:
+	JMP done90
 
-done71:
+done90:
 	ADDQ    $+128, DX
 	ADDQ    $+256, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block64
+	JNE     block83
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -8323,45 +9546,45 @@ done71:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand66
+	JNE     strand85
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn63
+	JMP     turn82
 
-turns65:
-some78:
+turns84:
+some97:
 	TESTQ      AX, AX
-	JLE        done79
+	JLE        done98
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near80
+	JEQ        near99
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near80:
+near99:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand81:
+strand100:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	CMPB         273(CX), $0x00
-	JNE          kind83
+	JNE          kind102
 	VCVTPH2PS.Z  (DX), K1, Z7
-	JMP          done82
+	JMP          done101
 
-kind83:
+kind102:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done82
+	JMP         done101
 
-done82:
+done101:
 	VMOVDQU32.Z   (BX), K1, Z9
 	VXORPS        Z8, Z8, Z8
 	VCVTDQ2PD     Y9, Z10
@@ -8384,12 +9607,12 @@ done82:
 	VMOVUPS       Z6, K1, (R10)
 	VMULPS        Z5, Z7, Z5
 	CMPB          273(CX), $0x00
-	JNE           kind86
+	JNE           kind105
 	VCVTPS2PH     $0x00, Z5, Y5
 	VMOVDQU16     Y5, K1, (SI)
-	JMP           done85
+	JMP           done104
 
-kind86:
+kind105:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -8398,9 +9621,9 @@ kind86:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done85
+	JMP       done104
 
-done85:
+done104:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -8409,7 +9632,7 @@ done85:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand81
+	JNE  strand100
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -8422,11 +9645,11 @@ done85:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some78
+	JMP  some97
 
-done79:
+done98:
 	DECQ R11
-	JEQ  steps60
+	JEQ  steps79
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -8437,9 +9660,9 @@ done79:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step59
+	JMP  step78
 
-steps60:
+steps79:
 	VZEROUPPER
 	RET
 
@@ -8453,9 +9676,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide89
+	JNE          wide108
 	CMPQ         AX, $0x00000040
-	JLT          rest88
+	JLT          rest107
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -8465,12 +9688,12 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block90:
+block109:
 	CMPQ       AX, $0x00000040
-	JLT        blocks91
+	JLT        blocks110
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near92
+	JEQ        near111
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
@@ -8478,32 +9701,32 @@ block90:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near92:
+near111:
 	CMPB    72(CX), $0x00
-	JEQ     loaded93
+	JEQ     loaded112
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded93:
+loaded112:
 	CMPB    73(CX), $0x00
-	JEQ     loaded94
+	JEQ     loaded113
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded94:
+loaded113:
 	CMPB      273(CX), $0x00
-	JNE       kind96
+	JNE       kind115
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
 	VCVTPH2PS 64(DX), Z23
 	VCVTPH2PS 96(DX), Z24
-	JMP       done95
+	JMP       done114
 
-kind96:
+kind115:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -8516,9 +9739,9 @@ kind96:
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
 	VMOVAPS   Z24, Z24
-	JMP       done95
+	JMP       done114
 
-done95:
+done114:
 	VMOVDQU32     (BX), Z26
 	VXORPS        Z25, Z25, Z25
 	VCVTDQ2PD     Y26, Z27
@@ -8588,29 +9811,29 @@ done95:
 	VMULPS        Z7, Z23, Z23
 	VMULPS        Z8, Z24, Z24
 	CMPB          273(CX), $0x00
-	JNE           kind99
+	JNE           kind118
 	VCVTPS2PH     $0x00, Z21, Y21
 	VCVTPS2PH     $0x00, Z22, Y22
 	VCVTPS2PH     $0x00, Z23, Y23
 	VCVTPS2PH     $0x00, Z24, Y24
 	CMPB          76(CX), $0x00
-	JNE           around100
+	JNE           around119
 	VMOVDQU64     Y21, (SI)
 	VMOVDQU64     Y22, 32(SI)
 	VMOVDQU64     Y23, 64(SI)
 	VMOVDQU64     Y24, 96(SI)
-	JMP           stored101
+	JMP           stored120
 
-around100:
+around119:
 	VMOVNTDQ Y21, (SI)
 	VMOVNTDQ Y22, 32(SI)
 	VMOVNTDQ Y23, 64(SI)
 	VMOVNTDQ Y24, 96(SI)
 
-stored101:
-	JMP done98
+stored120:
+	JMP done117
 
-kind99:
+kind118:
 	VPTESTMD  Z0, Z21, K1
 	VPADDD    Z1, Z21, Z25
 	VPADDD    Z2, Z21, K1, Z25
@@ -8636,28 +9859,28 @@ kind99:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around103
+	JNE       around122
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored104
+	JMP       stored123
 
-around103:
+around122:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored104:
-	JMP done98
+stored123:
+	JMP done117
 
-done98:
+done117:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block90
+	JMP  block109
 
-blocks91:
+blocks110:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -8666,15 +9889,15 @@ blocks91:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest88
+	JMP     rest107
 
-wide89:
-block105:
+wide108:
+block124:
 	CMPQ       AX, $0x00000040
-	JLT        blocks106
+	JLT        blocks125
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near107
+	JEQ        near126
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
@@ -8682,32 +9905,32 @@ block105:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near107:
+near126:
 	CMPB    72(CX), $0x00
-	JEQ     loaded108
+	JEQ     loaded127
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded108:
+loaded127:
 	CMPB    73(CX), $0x00
-	JEQ     loaded109
+	JEQ     loaded128
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded109:
+loaded128:
 	CMPB      273(CX), $0x00
-	JNE       kind111
+	JNE       kind130
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done110
+	JMP       done129
 
-kind111:
+kind130:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -8720,9 +9943,9 @@ kind111:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done110
+	JMP       done129
 
-done110:
+done129:
 	VMOVDQU32     (BX), Z18
 	VXORPS        Z17, Z17, Z17
 	VCVTDQ2PD     Y18, Z19
@@ -8808,29 +10031,29 @@ done110:
 	VMULPS        Z7, Z15, Z15
 	VMULPS        Z8, Z16, Z16
 	CMPB          273(CX), $0x00
-	JNE           kind114
+	JNE           kind133
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	CMPB          76(CX), $0x00
-	JNE           around115
+	JNE           around134
 	VMOVDQU64     Y13, (SI)
 	VMOVDQU64     Y14, 32(SI)
 	VMOVDQU64     Y15, 64(SI)
 	VMOVDQU64     Y16, 96(SI)
-	JMP           stored116
+	JMP           stored135
 
-around115:
+around134:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored116:
-	JMP done113
+stored135:
+	JMP done132
 
-kind114:
+kind133:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -8856,63 +10079,63 @@ kind114:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around118
+	JNE       around137
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored119
+	JMP       stored138
 
-around118:
+around137:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored119:
-	JMP done113
+stored138:
+	JMP done132
 
-done113:
+done132:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay120
+	JEQ  stay139
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay120:
+stay139:
 	SUBQ $0x00000040, AX
-	JMP  block105
+	JMP  block124
 
-blocks106:
-rest88:
-some121:
+blocks125:
+rest107:
+some140:
 	TESTQ     AX, AX
-	JLE       done122
+	JLE       done141
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded123
+	JEQ       loaded142
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded123:
+loaded142:
 	CMPB      73(CX), $0x00
-	JEQ       loaded124
+	JEQ       loaded143
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded124:
+loaded143:
 	CMPB        273(CX), $0x00
-	JNE         kind126
+	JNE         kind145
 	VCVTPH2PS.Z (DX), K1, Z4
-	JMP         done125
+	JMP         done144
 
-kind126:
+kind145:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done125
+	JMP         done144
 
-done125:
+done144:
 	VMOVDQU32.Z   (BX), K1, Z7
 	VXORPS        Z6, Z6, Z6
 	VCVTDQ2PD     Y7, Z8
@@ -8935,12 +10158,12 @@ done125:
 	VMOVUPS       Z6, K1, (R10)
 	VMULPS        Z5, Z4, Z4
 	CMPB          273(CX), $0x00
-	JNE           kind129
+	JNE           kind148
 	VCVTPS2PH     $0x00, Z4, Y4
 	VMOVDQU16     Y4, K1, (SI)
-	JMP           done128
+	JMP           done147
 
-kind129:
+kind148:
 	VPTESTMD  Z0, Z4, K2
 	VPADDD    Z1, Z4, Z6
 	VPADDD    Z2, Z4, K2, Z6
@@ -8949,9 +10172,9 @@ kind129:
 	VPSRLD    $0x10, Z6, Z4
 	VPMOVDW   Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done128
+	JMP       done147
 
-done128:
+done147:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $+32, SI
@@ -8960,9 +10183,9 @@ done128:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some121
+	JMP  some140
 
-done122:
+done141:
 	VZEROUPPER
 	RET
 
@@ -8991,6 +10214,8 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS 1024(DI), Z1
+	CMPB         278(CX), $0x00
+	JEQ          kept9
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
@@ -8999,12 +10224,27 @@ run3:
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z9, Z9, Z9
-	MOVQ         AX, R8
+	JMP          begun10
+
+kept9:
+	VMOVUPS (R9), Z2
+	VMOVUPS 64(R9), Z3
+	VMOVUPS 128(R9), Z4
+	VMOVUPS 192(R9), Z5
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z7
+	VMOVUPS 128(R10), Z8
+	VMOVUPS 192(R10), Z9
+
+begun10:
+	MOVQ AX, R8
 
 next4:
+	CMPQ       R8, $0x00000040
+	JLT        rest5
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near7
+	JEQ        near11
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -9013,21 +10253,14 @@ next4:
 	PREFETCHT1 64(BX)(R12*1)
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
-
-near7:
 	CMPB       76(CX), $0x00
-	JNE        near8
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near8
+	JNE        near11
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 	PREFETCHT0 128(SI)(R12*1)
 	PREFETCHT0 192(SI)(R12*1)
 
-near8:
-	CMPQ      R8, $0x00000040
-	JLT       rest5
+near11:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
@@ -9057,20 +10290,20 @@ near8:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around9
+	JNE       around12
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored10
+	JMP       stored13
 
-around9:
+around12:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored10:
+stored13:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
@@ -9078,68 +10311,59 @@ stored10:
 	JMP  next4
 
 rest5:
-	TESTQ     R8, R8
-	JLE       done6
-	MOVQ      $-1, R12
-	BZHIQ     R8, R12, R12
-	KMOVW     R12, K1
-	VMOVUPS.Z (DX), K1, Z10
-	VMOVUPS.Z (BX), K1, Z11
-	VSUBPS    Z1, Z11, Z11
-	VMULPS    Z11, Z10, Z11
-	VADDPS    Z11, Z2, K1, Z2
-	VADDPS    Z10, Z6, K1, Z6
+	CMPQ       R8, $0x20
+	JLT        few14
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near15
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near15
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
+
+near15:
+	VMOVUPS   (DX), Z10
+	VMOVUPS   64(DX), Z11
+	VMOVUPS   (BX), Z12
+	VMOVUPS   64(BX), Z13
+	VSUBPS    Z1, Z12, Z12
+	VSUBPS    Z1, Z13, Z13
+	VMULPS    Z12, Z10, Z12
+	VMULPS    Z13, Z11, Z13
+	VADDPS    Z12, Z2, Z2
+	VADDPS    Z13, Z3, Z3
+	VADDPS    Z10, Z6, Z6
+	VADDPS    Z11, Z7, Z7
 	VMULPS    Z0, Z10, Z10
-	CMPQ      R8, $0x10
-	JLT       partly11
+	VMULPS    Z0, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around13
+	JNE       around16
 	VMOVDQU64 Z10, (SI)
-	JMP       stored14
+	VMOVDQU64 Z11, 64(SI)
+	JMP       stored17
 
-around13:
+around16:
 	VMOVNTDQ Z10, (SI)
+	VMOVNTDQ Z11, 64(SI)
 
-stored14:
-	JMP stored12
+stored17:
+	SUBQ       $0x20, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near18
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near18
+	PREFETCHT0 128(SI)(R12*1)
 
-partly11:
-	VMOVUPS Z10, K1, (SI)
-
-stored12:
-	SUBQ      $0x10, R8
-	TESTQ     R8, R8
-	JLE       done6
-	MOVQ      $-1, R12
-	BZHIQ     R8, R12, R12
-	KMOVW     R12, K1
-	VMOVUPS.Z 64(DX), K1, Z10
-	VMOVUPS.Z 64(BX), K1, Z11
-	VSUBPS    Z1, Z11, Z11
-	VMULPS    Z11, Z10, Z11
-	VADDPS    Z11, Z3, K1, Z3
-	VADDPS    Z10, Z7, K1, Z7
-	VMULPS    Z0, Z10, Z10
-	CMPQ      R8, $0x10
-	JLT       partly15
-	CMPB      76(CX), $0x00
-	JNE       around17
-	VMOVDQU64 Z10, 64(SI)
-	JMP       stored18
-
-around17:
-	VMOVNTDQ Z10, 64(SI)
-
-stored18:
-	JMP stored16
-
-partly15:
-	VMOVUPS Z10, K1, 64(SI)
-
-stored16:
-	SUBQ      $0x10, R8
-	TESTQ     R8, R8
-	JLE       done6
+near18:
 	MOVQ      $-1, R12
 	BZHIQ     R8, R12, R12
 	KMOVW     R12, K1
@@ -9167,9 +10391,19 @@ partly19:
 	VMOVUPS Z10, K1, 128(SI)
 
 stored20:
-	SUBQ      $0x10, R8
-	TESTQ     R8, R8
-	JLE       done6
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near23
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near23
+	PREFETCHT0 192(SI)(R12*1)
+
+near23:
 	MOVQ      $-1, R12
 	BZHIQ     R8, R12, R12
 	KMOVW     R12, K1
@@ -9181,60 +10415,199 @@ stored20:
 	VADDPS    Z10, Z9, K1, Z9
 	VMULPS    Z0, Z10, Z0
 	CMPQ      R8, $0x10
-	JLT       partly23
+	JLT       partly24
 	CMPB      76(CX), $0x00
-	JNE       around25
+	JNE       around26
 	VMOVDQU64 Z0, 192(SI)
-	JMP       stored26
+	JMP       stored27
 
-around25:
+around26:
 	VMOVNTDQ Z0, 192(SI)
 
-stored26:
-	JMP stored24
+stored27:
+	JMP stored25
 
-partly23:
+partly24:
 	VMOVUPS Z0, K1, 192(SI)
 
-stored24:
+stored25:
+	SUBQ $0x10, R8
+	JMP  done6
+
+few14:
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near28
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near28
+	PREFETCHT0 (SI)(R12*1)
+
+near28:
+	MOVQ      $-1, R12
+	BZHIQ     R8, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS.Z (DX), K1, Z10
+	VMOVUPS.Z (BX), K1, Z11
+	VSUBPS    Z1, Z11, Z11
+	VMULPS    Z11, Z10, Z11
+	VADDPS    Z11, Z2, K1, Z2
+	VADDPS    Z10, Z6, K1, Z6
+	VMULPS    Z0, Z10, Z10
+	CMPQ      R8, $0x10
+	JLT       partly29
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU64 Z10, (SI)
+	JMP       stored32
+
+around31:
+	VMOVNTDQ Z10, (SI)
+
+stored32:
+	JMP stored30
+
+partly29:
+	VMOVUPS Z10, K1, (SI)
+
+stored30:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near33
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near33
+	PREFETCHT0 64(SI)(R12*1)
+
+near33:
+	MOVQ      $-1, R12
+	BZHIQ     R8, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS.Z 64(DX), K1, Z10
+	VMOVUPS.Z 64(BX), K1, Z11
+	VSUBPS    Z1, Z11, Z1
+	VMULPS    Z1, Z10, Z1
+	VADDPS    Z1, Z3, K1, Z3
+	VADDPS    Z10, Z7, K1, Z7
+	VMULPS    Z0, Z10, Z0
+	CMPQ      R8, $0x10
+	JLT       partly34
+	CMPB      76(CX), $0x00
+	JNE       around36
+	VMOVDQU64 Z0, 64(SI)
+	JMP       stored37
+
+around36:
+	VMOVNTDQ Z0, 64(SI)
+
+stored37:
+	JMP stored35
+
+partly34:
+	VMOVUPS Z0, K1, 64(SI)
+
+stored35:
 	SUBQ $0x10, R8
 
 done6:
-	VMOVUPS Z2, (R9)
-	VMOVUPS Z3, 64(R9)
-	VMOVUPS Z4, 128(R9)
-	VMOVUPS Z5, 192(R9)
-	VMOVUPS Z6, (R10)
-	VMOVUPS Z7, 64(R10)
-	VMOVUPS Z8, 128(R10)
-	VMOVUPS Z9, 192(R10)
-	ADDQ    $0x00000200, R9
-	ADDQ    $0x00000200, R10
-	MOVQ    232(CX), DX
-	ADDQ    152(CX), DX
-	MOVQ    240(CX), BX
-	ADDQ    184(CX), BX
-	MOVQ    248(CX), SI
-	ADDQ    216(CX), SI
-	ADDQ    $0x00000004, DI
-	DECQ    R11
-	JNE     run3
+	CMPB          279(CX), $0x00
+	JEQ           turn7
+	VADDPS        Z4, Z2, Z2
+	VADDPS        Z5, Z3, Z3
+	VADDPS        Z3, Z2, Z2
+	VADDPS        Z8, Z6, Z6
+	VADDPS        Z9, Z7, Z7
+	VADDPS        Z7, Z6, Z6
+	VINSERTF64X4  $0x01, Y6, Z2, Z0
+	VSHUFF64X2    $0xee, Z6, Z2, Z1
+	VADDPS        Z1, Z0, Z0
+	VSHUFF64X2    $0xb1, Z0, Z0, Z1
+	VADDPS        Z1, Z0, Z0
+	VPERMILPS     $0x4e, Z0, Z1
+	VADDPS        Z1, Z0, Z0
+	VPERMILPS     $0xb1, Z0, Z1
+	VADDPS        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	MOVQ          296(CX), DX
+	VMOVSS        X0, (DX)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), DX
+	VMOVSS        X1, (DX)
+	ADDQ          $0x00000004, 304(CX)
+	JMP           over8
+
+turn7:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z0
+	VPADDD.BCST 280(CX), Z0, Z0
+	MOVQ        288(CX), DX
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z3, Z2, Z1
+	VMOVUPS     Z1, (R9)(DX*1)
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z7, Z6, Z1
+	VMOVUPS     Z1, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z4, Z3, Z1
+	VMOVUPS     Z1, (R9)(DX*1)
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z8, Z7, Z1
+	VMOVUPS     Z1, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z5, Z4, Z1
+	VMOVUPS     Z1, (R9)(DX*1)
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z9, Z8, Z1
+	VMOVUPS     Z1, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z0, Z1
+	VPERMI2PS   Z2, Z5, Z1
+	VMOVUPS     Z1, (R9)(DX*1)
+	VMOVDQA64   Z0, Z0
+	VPERMI2PS   Z6, Z9, Z0
+	VMOVUPS     Z0, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+
+over8:
+	ADDQ $0x00000200, R9
+	ADDQ $0x00000200, R10
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	ADDQ $0x00000004, DI
+	DECQ R11
+	JNE  run3
 	VZEROUPPER
 	RET
 
 other2:
-step27:
+step38:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn31:
+turn42:
 	CMPQ AX, 104(CX)
-	JLT  turns33
+	JLT  turns44
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand34:
+strand45:
 	VBROADCASTSS (R13), Z0
 	VBROADCASTSS 1024(R13), Z1
 	MOVQ         104(CX), R8
@@ -9247,10 +10620,10 @@ strand34:
 	VMOVUPS      128(R10), Z8
 	VMOVUPS      192(R10), Z9
 
-block32:
+block43:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near35
+	JEQ        near46
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
@@ -9260,7 +10633,7 @@ block32:
 	PREFETCHT1 128(BX)(R14*1)
 	PREFETCHT1 192(BX)(R14*1)
 
-near35:
+near46:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
@@ -9290,25 +10663,25 @@ near35:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around47
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored37
+	JMP       stored48
 
-around36:
+around47:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored37:
+stored48:
 	ADDQ    $+256, DX
 	ADDQ    $+256, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block32
+	JNE     block43
 	VMOVUPS Z2, (R9)
 	VMOVUPS Z3, 64(R9)
 	VMOVUPS Z4, 128(R9)
@@ -9322,31 +10695,31 @@ stored37:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand34
+	JNE     strand45
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn31
+	JMP     turn42
 
-turns33:
-some38:
+turns44:
+some49:
 	TESTQ      AX, AX
-	JLE        done39
+	JLE        done50
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near40
+	JEQ        near51
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near40:
+near51:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand41:
+strand52:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
@@ -9369,7 +10742,7 @@ strand41:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000004, R12
 	DECQ         R8
-	JNE          strand41
+	JNE          strand52
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -9382,11 +10755,11 @@ strand41:
 	ADDQ         $0x00000040, R9
 	ADDQ         $0x00000040, R10
 	SUBQ         $0x00000010, AX
-	JMP          some38
+	JMP          some49
 
-done39:
+done50:
 	DECQ R11
-	JEQ  steps28
+	JEQ  steps39
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -9397,9 +10770,9 @@ done39:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step27
+	JMP  step38
 
-steps28:
+steps39:
 	VZEROUPPER
 	RET
 
@@ -9413,9 +10786,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide43
+	JNE          wide54
 	CMPQ         AX, $0x00000040
-	JLT          rest42
+	JLT          rest53
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -9425,12 +10798,12 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block44:
+block55:
 	CMPQ       AX, $0x00000040
-	JLT        blocks45
+	JLT        blocks56
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near46
+	JEQ        near57
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -9440,23 +10813,23 @@ block44:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near46:
+near57:
 	CMPB    72(CX), $0x00
-	JEQ     loaded47
+	JEQ     loaded58
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded47:
+loaded58:
 	CMPB    73(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded59
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded48:
+loaded59:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
@@ -9486,29 +10859,29 @@ loaded48:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around60
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored50
+	JMP       stored61
 
-around49:
+around60:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored50:
+stored61:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block44
+	JMP  block55
 
-blocks45:
+blocks56:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -9517,15 +10890,15 @@ blocks45:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest42
+	JMP     rest53
 
-wide43:
-block51:
+wide54:
+block62:
 	CMPQ       AX, $0x00000040
-	JLT        blocks52
+	JLT        blocks63
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near53
+	JEQ        near64
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -9535,23 +10908,23 @@ block51:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near53:
+near64:
 	CMPB    72(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded65
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded54:
+loaded65:
 	CMPB    73(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded66
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded55:
+loaded66:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -9597,52 +10970,52 @@ loaded55:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around56
+	JNE       around67
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored57
+	JMP       stored68
 
-around56:
+around67:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored57:
+stored68:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay58
+	JEQ  stay69
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay58:
+stay69:
 	SUBQ $0x00000040, AX
-	JMP  block51
+	JMP  block62
 
-blocks52:
-rest42:
-some59:
+blocks63:
+rest53:
+some70:
 	TESTQ     AX, AX
-	JLE       done60
+	JLE       done71
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded61
+	JEQ       loaded72
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded61:
+loaded72:
 	CMPB      73(CX), $0x00
-	JEQ       loaded62
+	JEQ       loaded73
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded62:
+loaded73:
 	VMOVUPS.Z (DX), K1, Z1
 	VMOVUPS.Z (BX), K1, Z2
 	VSUBPS    Z4, Z2, Z2
@@ -9663,9 +11036,9 @@ loaded62:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some59
+	JMP       some70
 
-done60:
+done71:
 	VZEROUPPER
 	RET
 
@@ -10082,6 +11455,8 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z5
 	VBROADCASTSS 1024(DI), Z6
+	CMPB         278(CX), $0x00
+	JEQ          kept9
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z9, Z9, Z9
@@ -10090,38 +11465,46 @@ run3:
 	VPXORD       Z12, Z12, Z12
 	VPXORD       Z13, Z13, Z13
 	VPXORD       Z14, Z14, Z14
-	MOVQ         AX, R8
+	JMP          begun10
+
+kept9:
+	VMOVUPS (R9), Z7
+	VMOVUPS 64(R9), Z8
+	VMOVUPS 128(R9), Z9
+	VMOVUPS 192(R9), Z10
+	VMOVUPS (R10), Z11
+	VMOVUPS 64(R10), Z12
+	VMOVUPS 128(R10), Z13
+	VMOVUPS 192(R10), Z14
+
+begun10:
+	MOVQ AX, R8
 
 next4:
+	CMPQ       R8, $0x00000040
+	JLT        rest5
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near7
+	JEQ        near11
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
-
-near7:
 	CMPB       76(CX), $0x00
-	JNE        near8
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near8
+	JNE        near11
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 
-near8:
-	CMPQ      R8, $0x00000040
-	JLT       rest5
+near11:
 	CMPB      273(CX), $0x00
-	JNE       kind10
+	JNE       kind13
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done9
+	JMP       done12
 
-kind10:
+kind13:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -10134,18 +11517,18 @@ kind10:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done9
+	JMP       done12
 
-done9:
+done12:
 	CMPB      273(CX), $0x00
-	JNE       kind13
+	JNE       kind16
 	VCVTPH2PS (BX), Z19
 	VCVTPH2PS 32(BX), Z20
 	VCVTPH2PS 64(BX), Z21
 	VCVTPH2PS 96(BX), Z22
-	JMP       done12
+	JMP       done15
 
-kind13:
+kind16:
 	VPMOVZXWD (BX), Z19
 	VPSLLD    $0x10, Z19, Z19
 	VPMOVZXWD 32(BX), Z20
@@ -10158,9 +11541,9 @@ kind13:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done12
+	JMP       done15
 
-done12:
+done15:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -10182,29 +11565,29 @@ done12:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind16
+	JNE       kind19
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around20
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored18
+	JMP       stored21
 
-around17:
+around20:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored18:
-	JMP done15
+stored21:
+	JMP done18
 
-kind16:
+kind19:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -10230,19 +11613,19 @@ kind16:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around23
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored21
+	JMP       stored24
 
-around20:
+around23:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored21:
-	JMP done15
+stored24:
+	JMP done18
 
-done15:
+done18:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -10250,193 +11633,162 @@ done15:
 	JMP  next4
 
 rest5:
-	TESTQ       R8, R8
-	JLE         done6
+	CMPQ       R8, $0x20
+	JLT        few25
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near26
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near26
+	PREFETCHT0 (SI)(R12*1)
+
+near26:
+	CMPB      273(CX), $0x00
+	JNE       kind28
+	VCVTPH2PS (DX), Z15
+	VCVTPH2PS 32(DX), Z16
+	JMP       done27
+
+kind28:
+	VPMOVZXWD (DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 32(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       done27
+
+done27:
+	CMPB      273(CX), $0x00
+	JNE       kind31
+	VCVTPH2PS (BX), Z17
+	VCVTPH2PS 32(BX), Z18
+	JMP       done30
+
+kind31:
+	VPMOVZXWD (BX), Z17
+	VPSLLD    $0x10, Z17, Z17
+	VPMOVZXWD 32(BX), Z18
+	VPSLLD    $0x10, Z18, Z18
+	VMOVAPS   Z17, Z17
+	VMOVAPS   Z18, Z18
+	JMP       done30
+
+done30:
+	VSUBPS    Z6, Z17, Z17
+	VSUBPS    Z6, Z18, Z18
+	VMULPS    Z17, Z15, Z17
+	VMULPS    Z18, Z16, Z18
+	VADDPS    Z17, Z7, Z7
+	VADDPS    Z18, Z8, Z8
+	VADDPS    Z15, Z11, Z11
+	VADDPS    Z16, Z12, Z12
+	VMULPS    Z5, Z15, Z15
+	VMULPS    Z5, Z16, Z16
+	CMPB      273(CX), $0x00
+	JNE       kind34
+	VCVTPS2PH $0x00, Z15, Y15
+	VCVTPS2PH $0x00, Z16, Y16
+	CMPB      76(CX), $0x00
+	JNE       around35
+	VMOVDQU64 Y15, (SI)
+	VMOVDQU64 Y16, 32(SI)
+	JMP       stored36
+
+around35:
+	VMOVNTDQ Y15, (SI)
+	VMOVNTDQ Y16, 32(SI)
+
+stored36:
+	JMP done33
+
+kind34:
+	VPTESTMD  Z0, Z15, K1
+	VPADDD    Z1, Z15, Z17
+	VPADDD    Z2, Z15, K1, Z17
+	VPTESTMD  Z0, Z16, K1
+	VPADDD    Z1, Z16, Z18
+	VPADDD    Z2, Z16, K1, Z18
+	VCMPPS    $0x03, Z15, Z15, K1
+	VCMPPS    $0x03, Z16, Z16, K2
+	VMOVDQU32 Z3, K1, Z17
+	VMOVDQU32 Z3, K2, Z18
+	VMOVDQA64 Z17, Z15
+	VPERMT2W  Z18, Z4, Z15
+	CMPB      76(CX), $0x00
+	JNE       around38
+	VMOVDQU64 Z15, (SI)
+	JMP       stored39
+
+around38:
+	VMOVNTDQ Z15, (SI)
+
+stored39:
+	JMP done33
+
+done33:
+	SUBQ       $0x20, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near40
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near40
+	PREFETCHT0 64(SI)(R12*1)
+
+near40:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind23
-	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done22
-
-kind23:
-	VPMOVZXWD.Z (DX), K1, Z15
-	VPSLLD      $0x10, Z15, Z15
-	VMOVAPS     Z15, Z15
-	JMP         done22
-
-done22:
-	CMPB        273(CX), $0x00
-	JNE         kind26
-	VCVTPH2PS.Z (BX), K1, Z16
-	JMP         done25
-
-kind26:
-	VPMOVZXWD.Z (BX), K1, Z16
-	VPSLLD      $0x10, Z16, Z16
-	VMOVAPS     Z16, Z16
-	JMP         done25
-
-done25:
-	VSUBPS    Z6, Z16, Z16
-	VMULPS    Z16, Z15, Z16
-	VADDPS    Z16, Z7, K1, Z7
-	VADDPS    Z15, Z11, K1, Z11
-	VMULPS    Z5, Z15, Z15
-	CMPB      273(CX), $0x00
-	JNE       kind29
-	VCVTPS2PH $0x00, Z15, Y15
-	CMPQ      R8, $0x10
-	JLT       partly30
-	VMOVDQU64 Y15, (SI)
-	JMP       stored31
-
-partly30:
-	VMOVDQU16 Y15, K1, (SI)
-
-stored31:
-	JMP done28
-
-kind29:
-	VPTESTMD  Z0, Z15, K2
-	VPADDD    Z1, Z15, Z16
-	VPADDD    Z2, Z15, K2, Z16
-	VCMPPS    $0x03, Z15, Z15, K2
-	VMOVDQU32 Z3, K2, Z16
-	VPSRLD    $0x10, Z16, Z15
-	VPMOVDW   Z15, Y15
-	CMPQ      R8, $0x10
-	JLT       partly33
-	VMOVDQU64 Y15, (SI)
-	JMP       stored34
-
-partly33:
-	VMOVDQU16 Y15, K1, (SI)
-
-stored34:
-	JMP done28
-
-done28:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
-	MOVQ        $-1, R12
-	BZHIQ       R8, R12, R12
-	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
-	JNE         kind36
-	VCVTPH2PS.Z 32(DX), K1, Z15
-	JMP         done35
-
-kind36:
-	VPMOVZXWD.Z 32(DX), K1, Z15
-	VPSLLD      $0x10, Z15, Z15
-	VMOVAPS     Z15, Z15
-	JMP         done35
-
-done35:
-	CMPB        273(CX), $0x00
-	JNE         kind39
-	VCVTPH2PS.Z 32(BX), K1, Z16
-	JMP         done38
-
-kind39:
-	VPMOVZXWD.Z 32(BX), K1, Z16
-	VPSLLD      $0x10, Z16, Z16
-	VMOVAPS     Z16, Z16
-	JMP         done38
-
-done38:
-	VSUBPS    Z6, Z16, Z16
-	VMULPS    Z16, Z15, Z16
-	VADDPS    Z16, Z8, K1, Z8
-	VADDPS    Z15, Z12, K1, Z12
-	VMULPS    Z5, Z15, Z15
-	CMPB      273(CX), $0x00
-	JNE       kind42
-	VCVTPS2PH $0x00, Z15, Y15
-	CMPQ      R8, $0x10
-	JLT       partly43
-	VMOVDQU64 Y15, 32(SI)
-	JMP       stored44
-
-partly43:
-	VMOVDQU16 Y15, K1, 32(SI)
-
-stored44:
-	JMP done41
+	JNE         kind42
+	VCVTPH2PS.Z 64(DX), K1, Z15
+	JMP         done41
 
 kind42:
-	VPTESTMD  Z0, Z15, K2
-	VPADDD    Z1, Z15, Z16
-	VPADDD    Z2, Z15, K2, Z16
-	VCMPPS    $0x03, Z15, Z15, K2
-	VMOVDQU32 Z3, K2, Z16
-	VPSRLD    $0x10, Z16, Z15
-	VPMOVDW   Z15, Y15
-	CMPQ      R8, $0x10
-	JLT       partly46
-	VMOVDQU64 Y15, 32(SI)
-	JMP       stored47
-
-partly46:
-	VMOVDQU16 Y15, K1, 32(SI)
-
-stored47:
-	JMP done41
-
-done41:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
-	MOVQ        $-1, R12
-	BZHIQ       R8, R12, R12
-	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
-	JNE         kind49
-	VCVTPH2PS.Z 64(DX), K1, Z15
-	JMP         done48
-
-kind49:
 	VPMOVZXWD.Z 64(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done48
+	JMP         done41
 
-done48:
+done41:
 	CMPB        273(CX), $0x00
-	JNE         kind52
+	JNE         kind45
 	VCVTPH2PS.Z 64(BX), K1, Z16
-	JMP         done51
+	JMP         done44
 
-kind52:
+kind45:
 	VPMOVZXWD.Z 64(BX), K1, Z16
 	VPSLLD      $0x10, Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done51
+	JMP         done44
 
-done51:
+done44:
 	VSUBPS    Z6, Z16, Z16
 	VMULPS    Z16, Z15, Z16
 	VADDPS    Z16, Z9, K1, Z9
 	VADDPS    Z15, Z13, K1, Z13
 	VMULPS    Z5, Z15, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind55
+	JNE       kind48
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPQ      R8, $0x10
-	JLT       partly56
+	JLT       partly49
 	VMOVDQU64 Y15, 64(SI)
-	JMP       stored57
+	JMP       stored50
 
-partly56:
+partly49:
 	VMOVDQU16 Y15, K1, 64(SI)
 
-stored57:
-	JMP done54
+stored50:
+	JMP done47
 
-kind55:
+kind48:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -10445,67 +11797,77 @@ kind55:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	CMPQ      R8, $0x10
-	JLT       partly59
+	JLT       partly52
 	VMOVDQU64 Y15, 64(SI)
-	JMP       stored60
+	JMP       stored53
 
-partly59:
+partly52:
 	VMOVDQU16 Y15, K1, 64(SI)
 
-stored60:
-	JMP done54
+stored53:
+	JMP done47
 
-done54:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
+done47:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near54
+	PREFETCHT1 96(DX)(R12*1)
+	PREFETCHT1 96(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near54
+	PREFETCHT0 96(SI)(R12*1)
+
+near54:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind62
+	JNE         kind56
 	VCVTPH2PS.Z 96(DX), K1, Z15
-	JMP         done61
+	JMP         done55
 
-kind62:
+kind56:
 	VPMOVZXWD.Z 96(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done61
+	JMP         done55
 
-done61:
+done55:
 	CMPB        273(CX), $0x00
-	JNE         kind65
+	JNE         kind59
 	VCVTPH2PS.Z 96(BX), K1, Z16
-	JMP         done64
+	JMP         done58
 
-kind65:
+kind59:
 	VPMOVZXWD.Z 96(BX), K1, Z16
 	VPSLLD      $0x10, Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done64
+	JMP         done58
 
-done64:
+done58:
 	VSUBPS    Z6, Z16, Z6
 	VMULPS    Z6, Z15, Z6
 	VADDPS    Z6, Z10, K1, Z10
 	VADDPS    Z15, Z14, K1, Z14
 	VMULPS    Z5, Z15, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind68
+	JNE       kind62
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPQ      R8, $0x10
-	JLT       partly69
+	JLT       partly63
 	VMOVDQU64 Y5, 96(SI)
-	JMP       stored70
+	JMP       stored64
 
-partly69:
+partly63:
 	VMOVDQU16 Y5, K1, 96(SI)
 
-stored70:
-	JMP done67
+stored64:
+	JMP done61
 
-kind68:
+kind62:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -10514,55 +11876,272 @@ kind68:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	CMPQ      R8, $0x10
-	JLT       partly72
+	JLT       partly66
 	VMOVDQU64 Y5, 96(SI)
-	JMP       stored73
+	JMP       stored67
 
-partly72:
+partly66:
 	VMOVDQU16 Y5, K1, 96(SI)
 
-stored73:
-	JMP done67
+stored67:
+	JMP done61
 
-done67:
+done61:
+	SUBQ $0x10, R8
+	JMP  done6
+
+few25:
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near68
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near68
+	PREFETCHT0 (SI)(R12*1)
+
+near68:
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind70
+	VCVTPH2PS.Z (DX), K1, Z15
+	JMP         done69
+
+kind70:
+	VPMOVZXWD.Z (DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done69
+
+done69:
+	CMPB        273(CX), $0x00
+	JNE         kind73
+	VCVTPH2PS.Z (BX), K1, Z16
+	JMP         done72
+
+kind73:
+	VPMOVZXWD.Z (BX), K1, Z16
+	VPSLLD      $0x10, Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done72
+
+done72:
+	VSUBPS    Z6, Z16, Z16
+	VMULPS    Z16, Z15, Z16
+	VADDPS    Z16, Z7, K1, Z7
+	VADDPS    Z15, Z11, K1, Z11
+	VMULPS    Z5, Z15, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind76
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly77
+	VMOVDQU64 Y15, (SI)
+	JMP       stored78
+
+partly77:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored78:
+	JMP done75
+
+kind76:
+	VPTESTMD  Z0, Z15, K2
+	VPADDD    Z1, Z15, Z16
+	VPADDD    Z2, Z15, K2, Z16
+	VCMPPS    $0x03, Z15, Z15, K2
+	VMOVDQU32 Z3, K2, Z16
+	VPSRLD    $0x10, Z16, Z15
+	VPMOVDW   Z15, Y15
+	CMPQ      R8, $0x10
+	JLT       partly80
+	VMOVDQU64 Y15, (SI)
+	JMP       stored81
+
+partly80:
+	VMOVDQU16 Y15, K1, (SI)
+
+stored81:
+	JMP done75
+
+done75:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near82
+	PREFETCHT1 32(DX)(R12*1)
+	PREFETCHT1 32(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near82
+	PREFETCHT0 32(SI)(R12*1)
+
+near82:
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind84
+	VCVTPH2PS.Z 32(DX), K1, Z15
+	JMP         done83
+
+kind84:
+	VPMOVZXWD.Z 32(DX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done83
+
+done83:
+	CMPB        273(CX), $0x00
+	JNE         kind87
+	VCVTPH2PS.Z 32(BX), K1, Z16
+	JMP         done86
+
+kind87:
+	VPMOVZXWD.Z 32(BX), K1, Z16
+	VPSLLD      $0x10, Z16, Z16
+	VMOVAPS     Z16, Z16
+	JMP         done86
+
+done86:
+	VSUBPS    Z6, Z16, Z6
+	VMULPS    Z6, Z15, Z6
+	VADDPS    Z6, Z8, K1, Z8
+	VADDPS    Z15, Z12, K1, Z12
+	VMULPS    Z5, Z15, Z5
+	CMPB      273(CX), $0x00
+	JNE       kind90
+	VCVTPS2PH $0x00, Z5, Y5
+	CMPQ      R8, $0x10
+	JLT       partly91
+	VMOVDQU64 Y5, 32(SI)
+	JMP       stored92
+
+partly91:
+	VMOVDQU16 Y5, K1, 32(SI)
+
+stored92:
+	JMP done89
+
+kind90:
+	VPTESTMD  Z0, Z5, K2
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z2, Z5, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z5
+	VPMOVDW   Z5, Y5
+	CMPQ      R8, $0x10
+	JLT       partly94
+	VMOVDQU64 Y5, 32(SI)
+	JMP       stored95
+
+partly94:
+	VMOVDQU16 Y5, K1, 32(SI)
+
+stored95:
+	JMP done89
+
+done89:
 	SUBQ $0x10, R8
 
 done6:
-	VMOVUPS Z7, (R9)
-	VMOVUPS Z8, 64(R9)
-	VMOVUPS Z9, 128(R9)
-	VMOVUPS Z10, 192(R9)
-	VMOVUPS Z11, (R10)
-	VMOVUPS Z12, 64(R10)
-	VMOVUPS Z13, 128(R10)
-	VMOVUPS Z14, 192(R10)
-	ADDQ    $0x00000200, R9
-	ADDQ    $0x00000200, R10
-	MOVQ    232(CX), DX
-	ADDQ    152(CX), DX
-	MOVQ    240(CX), BX
-	ADDQ    184(CX), BX
-	MOVQ    248(CX), SI
-	ADDQ    216(CX), SI
-	ADDQ    $0x00000004, DI
-	DECQ    R11
-	JNE     run3
+	CMPB          279(CX), $0x00
+	JEQ           turn7
+	VADDPS        Z9, Z7, Z7
+	VADDPS        Z10, Z8, Z8
+	VADDPS        Z8, Z7, Z7
+	VADDPS        Z13, Z11, Z11
+	VADDPS        Z14, Z12, Z12
+	VADDPS        Z12, Z11, Z11
+	VINSERTF64X4  $0x01, Y11, Z7, Z5
+	VSHUFF64X2    $0xee, Z11, Z7, Z6
+	VADDPS        Z6, Z5, Z5
+	VSHUFF64X2    $0xb1, Z5, Z5, Z6
+	VADDPS        Z6, Z5, Z5
+	VPERMILPS     $0x4e, Z5, Z6
+	VADDPS        Z6, Z5, Z5
+	VPERMILPS     $0xb1, Z5, Z6
+	VADDPS        Z6, Z5, Z5
+	VEXTRACTF64X4 $0x01, Z5, Y6
+	MOVQ          296(CX), DX
+	VMOVSS        X5, (DX)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), DX
+	VMOVSS        X6, (DX)
+	ADDQ          $0x00000004, 304(CX)
+	JMP           over8
+
+turn7:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z5
+	VPADDD.BCST 280(CX), Z5, Z5
+	MOVQ        288(CX), DX
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z8, Z7, Z6
+	VMOVUPS     Z6, (R9)(DX*1)
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z12, Z11, Z6
+	VMOVUPS     Z6, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z9, Z8, Z6
+	VMOVUPS     Z6, (R9)(DX*1)
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z13, Z12, Z6
+	VMOVUPS     Z6, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z10, Z9, Z6
+	VMOVUPS     Z6, (R9)(DX*1)
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z14, Z13, Z6
+	VMOVUPS     Z6, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z5, Z6
+	VPERMI2PS   Z7, Z10, Z6
+	VMOVUPS     Z6, (R9)(DX*1)
+	VMOVDQA64   Z5, Z5
+	VPERMI2PS   Z11, Z14, Z5
+	VMOVUPS     Z5, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+
+over8:
+	ADDQ $0x00000200, R9
+	ADDQ $0x00000200, R10
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	ADDQ $0x00000004, DI
+	DECQ R11
+	JNE  run3
 	VZEROUPPER
 	RET
 
 other2:
-step74:
+step96:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn78:
+turn100:
 	CMPQ AX, 104(CX)
-	JLT  turns80
+	JLT  turns102
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand81:
+strand103:
 	VBROADCASTSS (R13), Z5
 	VBROADCASTSS 1024(R13), Z6
 	MOVQ         104(CX), R8
@@ -10575,25 +12154,25 @@ strand81:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block79:
+block101:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near82
+	JEQ        near104
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near82:
+near104:
 	CMPB      273(CX), $0x00
-	JNE       kind84
+	JNE       kind106
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done83
+	JMP       done105
 
-kind84:
+kind106:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -10606,18 +12185,18 @@ kind84:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done83
+	JMP       done105
 
-done83:
+done105:
 	CMPB      273(CX), $0x00
-	JNE       kind87
+	JNE       kind109
 	VCVTPH2PS (BX), Z19
 	VCVTPH2PS 32(BX), Z20
 	VCVTPH2PS 64(BX), Z21
 	VCVTPH2PS 96(BX), Z22
-	JMP       done86
+	JMP       done108
 
-kind87:
+kind109:
 	VPMOVZXWD (BX), Z19
 	VPSLLD    $0x10, Z19, Z19
 	VPMOVZXWD 32(BX), Z20
@@ -10630,9 +12209,9 @@ kind87:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done86
+	JMP       done108
 
-done86:
+done108:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -10654,29 +12233,29 @@ done86:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind90
+	JNE       kind112
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around91
+	JNE       around113
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored92
+	JMP       stored114
 
-around91:
+around113:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored92:
-	JMP done89
+stored114:
+	JMP done111
 
-kind90:
+kind112:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -10702,24 +12281,24 @@ kind90:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around94
+	JNE       around116
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored95
+	JMP       stored117
 
-around94:
+around116:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored95:
-	JMP done89
+stored117:
+	JMP done111
 
-done89:
+done111:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block79
+	JNE     block101
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -10733,57 +12312,57 @@ done89:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand81
+	JNE     strand103
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn78
+	JMP     turn100
 
-turns80:
-some96:
+turns102:
+some118:
 	TESTQ      AX, AX
-	JLE        done97
+	JLE        done119
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near98
+	JEQ        near120
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near98:
+near120:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand99:
+strand121:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	CMPB         273(CX), $0x00
-	JNE          kind101
+	JNE          kind123
 	VCVTPH2PS.Z  (DX), K1, Z7
-	JMP          done100
+	JMP          done122
 
-kind101:
+kind123:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done100
+	JMP         done122
 
-done100:
+done122:
 	CMPB        273(CX), $0x00
-	JNE         kind104
+	JNE         kind126
 	VCVTPH2PS.Z (BX), K1, Z8
-	JMP         done103
+	JMP         done125
 
-kind104:
+kind126:
 	VPMOVZXWD.Z (BX), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done103
+	JMP         done125
 
-done103:
+done125:
 	VSUBPS    Z6, Z8, Z6
 	VMULPS    Z6, Z7, Z6
 	VMOVUPS.Z (R9), K1, Z8
@@ -10794,12 +12373,12 @@ done103:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z7, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind107
+	JNE       kind129
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done106
+	JMP       done128
 
-kind107:
+kind129:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -10808,9 +12387,9 @@ kind107:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done106
+	JMP       done128
 
-done106:
+done128:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -10819,7 +12398,7 @@ done106:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand99
+	JNE  strand121
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -10832,11 +12411,11 @@ done106:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some96
+	JMP  some118
 
-done97:
+done119:
 	DECQ R11
-	JEQ  steps75
+	JEQ  steps97
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -10847,9 +12426,9 @@ done97:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step74
+	JMP  step96
 
-steps75:
+steps97:
 	VZEROUPPER
 	RET
 
@@ -10863,9 +12442,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide110
+	JNE          wide132
 	CMPQ         AX, $0x00000040
-	JLT          rest109
+	JLT          rest131
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -10875,43 +12454,43 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block111:
+block133:
 	CMPQ       AX, $0x00000040
-	JLT        blocks112
+	JLT        blocks134
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near113
+	JEQ        near135
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near113:
+near135:
 	CMPB    72(CX), $0x00
-	JEQ     loaded114
+	JEQ     loaded136
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded114:
+loaded136:
 	CMPB    73(CX), $0x00
-	JEQ     loaded115
+	JEQ     loaded137
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded115:
+loaded137:
 	CMPB      273(CX), $0x00
-	JNE       kind117
+	JNE       kind139
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
 	VCVTPH2PS 64(DX), Z23
 	VCVTPH2PS 96(DX), Z24
-	JMP       done116
+	JMP       done138
 
-kind117:
+kind139:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -10924,18 +12503,18 @@ kind117:
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
 	VMOVAPS   Z24, Z24
-	JMP       done116
+	JMP       done138
 
-done116:
+done138:
 	CMPB      273(CX), $0x00
-	JNE       kind120
+	JNE       kind142
 	VCVTPH2PS (BX), Z25
 	VCVTPH2PS 32(BX), Z26
 	VCVTPH2PS 64(BX), Z27
 	VCVTPH2PS 96(BX), Z28
-	JMP       done119
+	JMP       done141
 
-kind120:
+kind142:
 	VPMOVZXWD (BX), Z25
 	VPSLLD    $0x10, Z25, Z25
 	VPMOVZXWD 32(BX), Z26
@@ -10948,9 +12527,9 @@ kind120:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       done119
+	JMP       done141
 
-done119:
+done141:
 	VSUBPS    Z9, Z25, Z25
 	VSUBPS    Z10, Z26, Z26
 	VSUBPS    Z11, Z27, Z27
@@ -10972,29 +12551,29 @@ done119:
 	VMULPS    Z7, Z23, Z23
 	VMULPS    Z8, Z24, Z24
 	CMPB      273(CX), $0x00
-	JNE       kind123
+	JNE       kind145
 	VCVTPS2PH $0x00, Z21, Y21
 	VCVTPS2PH $0x00, Z22, Y22
 	VCVTPS2PH $0x00, Z23, Y23
 	VCVTPS2PH $0x00, Z24, Y24
 	CMPB      76(CX), $0x00
-	JNE       around124
+	JNE       around146
 	VMOVDQU64 Y21, (SI)
 	VMOVDQU64 Y22, 32(SI)
 	VMOVDQU64 Y23, 64(SI)
 	VMOVDQU64 Y24, 96(SI)
-	JMP       stored125
+	JMP       stored147
 
-around124:
+around146:
 	VMOVNTDQ Y21, (SI)
 	VMOVNTDQ Y22, 32(SI)
 	VMOVNTDQ Y23, 64(SI)
 	VMOVNTDQ Y24, 96(SI)
 
-stored125:
-	JMP done122
+stored147:
+	JMP done144
 
-kind123:
+kind145:
 	VPTESTMD  Z0, Z21, K1
 	VPADDD    Z1, Z21, Z25
 	VPADDD    Z2, Z21, K1, Z25
@@ -11020,28 +12599,28 @@ kind123:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around127
+	JNE       around149
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored128
+	JMP       stored150
 
-around127:
+around149:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored128:
-	JMP done122
+stored150:
+	JMP done144
 
-done122:
+done144:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block111
+	JMP  block133
 
-blocks112:
+blocks134:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -11050,46 +12629,46 @@ blocks112:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest109
+	JMP     rest131
 
-wide110:
-block129:
+wide132:
+block151:
 	CMPQ       AX, $0x00000040
-	JLT        blocks130
+	JLT        blocks152
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near131
+	JEQ        near153
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near131:
+near153:
 	CMPB    72(CX), $0x00
-	JEQ     loaded132
+	JEQ     loaded154
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded132:
+loaded154:
 	CMPB    73(CX), $0x00
-	JEQ     loaded133
+	JEQ     loaded155
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded133:
+loaded155:
 	CMPB      273(CX), $0x00
-	JNE       kind135
+	JNE       kind157
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done134
+	JMP       done156
 
-kind135:
+kind157:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -11102,18 +12681,18 @@ kind135:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done134
+	JMP       done156
 
-done134:
+done156:
 	CMPB      273(CX), $0x00
-	JNE       kind138
+	JNE       kind160
 	VCVTPH2PS (BX), Z17
 	VCVTPH2PS 32(BX), Z18
 	VCVTPH2PS 64(BX), Z19
 	VCVTPH2PS 96(BX), Z20
-	JMP       done137
+	JMP       done159
 
-kind138:
+kind160:
 	VPMOVZXWD (BX), Z17
 	VPSLLD    $0x10, Z17, Z17
 	VPMOVZXWD 32(BX), Z18
@@ -11126,9 +12705,9 @@ kind138:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       done137
+	JMP       done159
 
-done137:
+done159:
 	VSUBPS    Z9, Z17, Z17
 	VSUBPS    Z10, Z18, Z18
 	VSUBPS    Z11, Z19, Z19
@@ -11166,29 +12745,29 @@ done137:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind141
+	JNE       kind163
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around142
+	JNE       around164
 	VMOVDQU64 Y13, (SI)
 	VMOVDQU64 Y14, 32(SI)
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored143
+	JMP       stored165
 
-around142:
+around164:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored143:
-	JMP done140
+stored165:
+	JMP done162
 
-kind141:
+kind163:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -11214,75 +12793,75 @@ kind141:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around145
+	JNE       around167
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored146
+	JMP       stored168
 
-around145:
+around167:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored146:
-	JMP done140
+stored168:
+	JMP done162
 
-done140:
+done162:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay147
+	JEQ  stay169
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay147:
+stay169:
 	SUBQ $0x00000040, AX
-	JMP  block129
+	JMP  block151
 
-blocks130:
-rest109:
-some148:
+blocks152:
+rest131:
+some170:
 	TESTQ     AX, AX
-	JLE       done149
+	JLE       done171
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded150
+	JEQ       loaded172
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded150:
+loaded172:
 	CMPB      73(CX), $0x00
-	JEQ       loaded151
+	JEQ       loaded173
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded151:
+loaded173:
 	CMPB        273(CX), $0x00
-	JNE         kind153
+	JNE         kind175
 	VCVTPH2PS.Z (DX), K1, Z4
-	JMP         done152
+	JMP         done174
 
-kind153:
+kind175:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done152
+	JMP         done174
 
-done152:
+done174:
 	CMPB        273(CX), $0x00
-	JNE         kind156
+	JNE         kind178
 	VCVTPH2PS.Z (BX), K1, Z6
-	JMP         done155
+	JMP         done177
 
-kind156:
+kind178:
 	VPMOVZXWD.Z (BX), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done155
+	JMP         done177
 
-done155:
+done177:
 	VSUBPS    Z9, Z6, Z6
 	VMULPS    Z6, Z4, Z6
 	VMOVUPS.Z (R9), K1, Z7
@@ -11293,12 +12872,12 @@ done155:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z4, Z4
 	CMPB      273(CX), $0x00
-	JNE       kind159
+	JNE       kind181
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done158
+	JMP       done180
 
-kind159:
+kind181:
 	VPTESTMD  Z0, Z4, K2
 	VPADDD    Z1, Z4, Z6
 	VPADDD    Z2, Z4, K2, Z6
@@ -11307,9 +12886,9 @@ kind159:
 	VPSRLD    $0x10, Z6, Z4
 	VPMOVDW   Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done158
+	JMP       done180
 
-done158:
+done180:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -11318,9 +12897,9 @@ done158:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some148
+	JMP  some170
 
-done149:
+done171:
 	VZEROUPPER
 	RET
 

@@ -125,7 +125,7 @@ divide11:
 
 after14:
 after13:
-	VMOVSS   296(CX), X13
+	VMOVSS   328(CX), X13
 	VMAXSS   X16, X13, X16
 	VMOVAPS  X14, X13
 	CMPB     79(CX), $0x00
@@ -614,7 +614,7 @@ divide11:
 
 after14:
 after13:
-	VMOVSS   296(CX), X13
+	VMOVSS   328(CX), X13
 	VMAXSS   X16, X13, X16
 	VMOVAPS  X14, X13
 	CMPB     79(CX), $0x00
@@ -1069,7 +1069,7 @@ divide11:
 
 after14:
 after13:
-	VMOVSS   296(CX), X16
+	VMOVSS   328(CX), X16
 	VMAXSS   X19, X16, X19
 	VMOVAPS  X17, X16
 	CMPB     79(CX), $0x00
@@ -1578,7 +1578,7 @@ divide11:
 
 after14:
 after13:
-	VMOVSS   296(CX), X12
+	VMOVSS   328(CX), X12
 	VMAXSS   X15, X12, X15
 	VMOVAPS  X13, X12
 	CMPB     79(CX), $0x00
@@ -2102,7 +2102,7 @@ divide17:
 
 after20:
 after19:
-	VMOVSS   296(CX), X12
+	VMOVSS   328(CX), X12
 	VMAXSS   X15, X12, X15
 	VMOVAPS  X13, X12
 	CMPB     79(CX), $0x00
@@ -2603,7 +2603,7 @@ divide13:
 
 after16:
 after15:
-	VMOVSS   296(CX), X2
+	VMOVSS   328(CX), X2
 	VMAXSS   X6, X2, X6
 	VMOVAPS  X4, X2
 	CMPB     79(CX), $0x00
@@ -3068,7 +3068,7 @@ divide13:
 
 after16:
 after15:
-	VMOVSS   296(CX), X2
+	VMOVSS   328(CX), X2
 	VMAXSS   X6, X2, X6
 	VMOVAPS  X4, X2
 	CMPB     79(CX), $0x00
@@ -3523,7 +3523,7 @@ divide13:
 
 after16:
 after15:
-	VMOVSS   296(CX), X2
+	VMOVSS   328(CX), X2
 	VMAXSS   X6, X2, X6
 	VMOVAPS  X4, X2
 	CMPB     79(CX), $0x00
@@ -3981,7 +3981,7 @@ divide13:
 
 after16:
 after15:
-	VMOVSS   296(CX), X2
+	VMOVSS   328(CX), X2
 	VMAXSS   X6, X2, X6
 	VMOVAPS  X4, X2
 	CMPB     79(CX), $0x00
@@ -4462,7 +4462,7 @@ divide19:
 
 after22:
 after21:
-	VMOVSS   296(CX), X2
+	VMOVSS   328(CX), X2
 	VMAXSS   X6, X2, X6
 	VMOVAPS  X4, X2
 	CMPB     79(CX), $0x00

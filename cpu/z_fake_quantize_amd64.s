@@ -2617,7 +2617,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  288(CX), R8
+	MOVQ  320(CX), R8
 	TESTQ R8, R8
 	JEQ   none88
 	LEAQ  16640(R8), R9
@@ -3941,7 +3941,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  288(CX), R8
+	MOVQ  320(CX), R8
 	TESTQ R8, R8
 	JEQ   none88
 	LEAQ  16640(R8), R9
@@ -4498,7 +4498,7 @@ TEXT ·fakeQuantizeAVX512F32F32F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         280(CX), R8
+	MOVQ         312(CX), R8
 	MOVQ         88(CX), R9
 	TESTQ        R9, R9
 	JEQ          one1
@@ -5261,7 +5261,7 @@ TEXT ·fakeQuantizeAVX512F64F64F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         280(CX), R8
+	MOVQ         312(CX), R8
 	MOVQ         88(CX), R9
 	TESTQ        R9, R9
 	JEQ          one1
@@ -6016,7 +6016,7 @@ TEXT ·fakeQuantizeAVX512F16F16F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         280(CX), R8
+	MOVQ         312(CX), R8
 	MOVQ         88(CX), R9
 	TESTQ        R9, R9
 	JEQ          one1
@@ -6789,7 +6789,7 @@ TEXT ·fakeQuantizeAVX512BF16BF16F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         280(CX), R8
+	MOVQ         312(CX), R8
 	VPBROADCASTQ all32_ffff0000<>+0(SB), Z0
 	VPBROADCASTQ all32_10000<>+0(SB), Z1
 	VPBROADCASTQ all32_7fff<>+0(SB), Z2
@@ -9833,7 +9833,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  288(CX), R8
+	MOVQ  320(CX), R8
 	TESTQ R8, R8
 	JEQ   none66
 	LEAQ  16640(R8), R9
@@ -10723,7 +10723,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  288(CX), R8
+	MOVQ  320(CX), R8
 	TESTQ R8, R8
 	JEQ   none66
 	LEAQ  16640(R8), R9
@@ -11131,7 +11131,7 @@ TEXT ·fakeQuantizeAVX2F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         280(CX), R8
+	MOVQ         312(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -11332,7 +11332,7 @@ TEXT ·fakeQuantizeAVX2F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         280(CX), R8
+	MOVQ         312(CX), R8
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD (SI), Y1
 	VBROADCASTSD (DI), Y2
@@ -11533,7 +11533,7 @@ TEXT ·fakeQuantizeAVX2F16F16F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         280(CX), R8
+	MOVQ         312(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -11736,7 +11736,7 @@ TEXT ·fakeQuantizeAVX2BF16BF16F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         280(CX), R8
+	MOVQ         312(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2

@@ -33,6 +33,8 @@ run3:
 	VBROADCASTSS 1024(DI), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
+	CMPB         278(CX), $0x00
+	JEQ          kept9
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
@@ -41,12 +43,27 @@ run3:
 	VPXORD       Z10, Z10, Z10
 	VPXORD       Z11, Z11, Z11
 	VPXORD       Z12, Z12, Z12
-	MOVQ         AX, R8
+	JMP          begun10
+
+kept9:
+	VMOVUPS (R9), Z5
+	VMOVUPS 64(R9), Z6
+	VMOVUPS 128(R9), Z7
+	VMOVUPS 192(R9), Z8
+	VMOVUPS (R10), Z9
+	VMOVUPS 64(R10), Z10
+	VMOVUPS 128(R10), Z11
+	VMOVUPS 192(R10), Z12
+
+begun10:
+	MOVQ AX, R8
 
 next4:
+	CMPQ       R8, $0x00000040
+	JLT        rest5
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near7
+	JEQ        near11
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -55,30 +72,23 @@ next4:
 	PREFETCHT1 64(BX)(R12*1)
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
-
-near7:
 	CMPB       76(CX), $0x00
-	JNE        near8
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near8
+	JNE        near11
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 	PREFETCHT0 128(SI)(R12*1)
 	PREFETCHT0 192(SI)(R12*1)
 
-near8:
-	CMPQ    R8, $0x00000040
-	JLT     rest5
+near11:
 	VMOVUPS (BX), Z13
 	VMOVUPS 64(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal12
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided10
+	JMP     divided13
 
-reciprocal9:
+reciprocal12:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -86,7 +96,7 @@ reciprocal9:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided10:
+divided13:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -112,25 +122,25 @@ divided10:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around14
 	VMOVDQU64   Z13, (SI)
 	VMOVDQU64   Z14, 64(SI)
-	JMP         stored12
+	JMP         stored15
 
-around11:
+around14:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored12:
+stored15:
 	VMOVUPS 128(BX), Z13
 	VMOVUPS 192(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal16
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided14
+	JMP     divided17
 
-reciprocal13:
+reciprocal16:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -138,7 +148,7 @@ reciprocal13:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided14:
+divided17:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -164,16 +174,16 @@ divided14:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around15
+	JNE         around18
 	VMOVDQU64   Z13, 128(SI)
 	VMOVDQU64   Z14, 192(SI)
-	JMP         stored16
+	JMP         stored19
 
-around15:
+around18:
 	VMOVNTDQ Z13, 128(SI)
 	VMOVNTDQ Z14, 192(SI)
 
-stored16:
+stored19:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
@@ -181,121 +191,101 @@ stored16:
 	JMP  next4
 
 rest5:
-	TESTQ     R8, R8
-	JLE       done6
-	MOVQ      $-1, R12
-	BZHIQ     R8, R12, R12
-	KMOVW     R12, K1
-	VMOVUPS.Z (BX), K1, Z13
-	CMPB      75(CX), $0x00
-	JNE       reciprocal17
-	VDIVPS    Z2, Z13, Z13
-	JMP       divided18
+	CMPQ       R8, $0x20
+	JLT        few20
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near21
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near21
+	PREFETCHT0 (SI)(R12*1)
+	PREFETCHT0 64(SI)(R12*1)
 
-reciprocal17:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z14
-	VDIVPS       Z2, Z14, Z14
-	VMULPS       Z14, Z13, Z13
+near21:
+	VMOVUPS (BX), Z13
+	VMOVUPS 64(BX), Z14
+	CMPB    75(CX), $0x00
+	JNE     reciprocal22
+	VDIVPS  Z2, Z13, Z13
+	VDIVPS  Z2, Z14, Z14
+	JMP     divided23
 
-divided18:
-	VRNDSCALEPS $0x08, Z13, Z14
-	VMINPS      Z3, Z14, Z15
-	VMAXPS      Z4, Z15, Z15
-	VCMPPS      $0x00, Z15, Z14, K2
-	VCMPPS      $0x0c, Z15, Z14, K3
-	VSUBPS      Z13, Z14, K2, Z15
-	VMOVUPS.Z   (DX), K1, Z13
-	KORW        K3, K2, K4
-	VMULPS      Z15, Z13, Z14
-	KANDW       K1, K4, K4
-	VADDPS      Z14, Z5, K4, Z5
-	KANDW       K1, K3, K3
+reciprocal22:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided23:
+	VRNDSCALEPS $0x08, Z13, Z15
+	VRNDSCALEPS $0x08, Z14, Z16
+	VMINPS      Z3, Z15, Z17
+	VMINPS      Z3, Z16, Z18
+	VMAXPS      Z4, Z17, Z17
+	VMAXPS      Z4, Z18, Z18
+	VCMPPS      $0x00, Z17, Z15, K1
+	VCMPPS      $0x00, Z18, Z16, K2
+	VCMPPS      $0x0c, Z17, Z15, K3
+	VCMPPS      $0x0c, Z18, Z16, K4
+	VSUBPS      Z13, Z15, K1, Z17
+	VSUBPS      Z14, Z16, K2, Z18
+	VMOVUPS     (DX), Z13
+	VMOVUPS     64(DX), Z14
+	KORW        K3, K1, K5
+	KORW        K4, K2, K6
+	VMULPS      Z17, Z13, Z15
+	VMULPS      Z18, Z14, Z16
+	VADDPS      Z15, Z5, K5, Z5
+	VADDPS      Z16, Z6, K6, Z6
 	VADDPS      Z13, Z9, K3, Z9
-	VMOVAPS.Z   Z13, K2, Z13
-	CMPQ        R8, $0x10
-	JLT         partly19
+	VADDPS      Z14, Z10, K4, Z10
+	VMOVAPS.Z   Z13, K1, Z13
+	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around21
+	JNE         around24
 	VMOVDQU64   Z13, (SI)
-	JMP         stored22
+	VMOVDQU64   Z14, 64(SI)
+	JMP         stored25
 
-around21:
+around24:
 	VMOVNTDQ Z13, (SI)
+	VMOVNTDQ Z14, 64(SI)
 
-stored22:
-	JMP stored20
+stored25:
+	SUBQ       $0x20, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near26
+	PREFETCHT1 128(DX)(R12*1)
+	PREFETCHT1 128(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near26
+	PREFETCHT0 128(SI)(R12*1)
 
-partly19:
-	VMOVUPS Z13, K1, (SI)
-
-stored20:
-	SUBQ      $0x10, R8
-	TESTQ     R8, R8
-	JLE       done6
-	MOVQ      $-1, R12
-	BZHIQ     R8, R12, R12
-	KMOVW     R12, K1
-	VMOVUPS.Z 64(BX), K1, Z13
-	CMPB      75(CX), $0x00
-	JNE       reciprocal23
-	VDIVPS    Z2, Z13, Z13
-	JMP       divided24
-
-reciprocal23:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z14
-	VDIVPS       Z2, Z14, Z14
-	VMULPS       Z14, Z13, Z13
-
-divided24:
-	VRNDSCALEPS $0x08, Z13, Z14
-	VMINPS      Z3, Z14, Z15
-	VMAXPS      Z4, Z15, Z15
-	VCMPPS      $0x00, Z15, Z14, K2
-	VCMPPS      $0x0c, Z15, Z14, K3
-	VSUBPS      Z13, Z14, K2, Z15
-	VMOVUPS.Z   64(DX), K1, Z13
-	KORW        K3, K2, K4
-	VMULPS      Z15, Z13, Z14
-	KANDW       K1, K4, K4
-	VADDPS      Z14, Z6, K4, Z6
-	KANDW       K1, K3, K3
-	VADDPS      Z13, Z10, K3, Z10
-	VMOVAPS.Z   Z13, K2, Z13
-	CMPQ        R8, $0x10
-	JLT         partly25
-	CMPB        76(CX), $0x00
-	JNE         around27
-	VMOVDQU64   Z13, 64(SI)
-	JMP         stored28
-
-around27:
-	VMOVNTDQ Z13, 64(SI)
-
-stored28:
-	JMP stored26
-
-partly25:
-	VMOVUPS Z13, K1, 64(SI)
-
-stored26:
-	SUBQ      $0x10, R8
-	TESTQ     R8, R8
-	JLE       done6
+near26:
 	MOVQ      $-1, R12
 	BZHIQ     R8, R12, R12
 	KMOVW     R12, K1
 	VMOVUPS.Z 128(BX), K1, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal27
 	VDIVPS    Z2, Z13, Z13
-	JMP       divided30
+	JMP       divided28
 
-reciprocal29:
+reciprocal27:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided30:
+divided28:
 	VRNDSCALEPS $0x08, Z13, Z14
 	VMINPS      Z3, Z14, Z15
 	VMAXPS      Z4, Z15, Z15
@@ -311,40 +301,50 @@ divided30:
 	VADDPS      Z13, Z11, K3, Z11
 	VMOVAPS.Z   Z13, K2, Z13
 	CMPQ        R8, $0x10
-	JLT         partly31
+	JLT         partly29
 	CMPB        76(CX), $0x00
-	JNE         around33
+	JNE         around31
 	VMOVDQU64   Z13, 128(SI)
-	JMP         stored34
+	JMP         stored32
 
-around33:
+around31:
 	VMOVNTDQ Z13, 128(SI)
 
-stored34:
-	JMP stored32
+stored32:
+	JMP stored30
 
-partly31:
+partly29:
 	VMOVUPS Z13, K1, 128(SI)
 
-stored32:
-	SUBQ      $0x10, R8
-	TESTQ     R8, R8
-	JLE       done6
+stored30:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near33
+	PREFETCHT1 192(DX)(R12*1)
+	PREFETCHT1 192(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near33
+	PREFETCHT0 192(SI)(R12*1)
+
+near33:
 	MOVQ      $-1, R12
 	BZHIQ     R8, R12, R12
 	KMOVW     R12, K1
 	VMOVUPS.Z 192(BX), K1, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal35
+	JNE       reciprocal34
 	VDIVPS    Z2, Z13, Z2
-	JMP       divided36
+	JMP       divided35
 
-reciprocal35:
+reciprocal34:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z13, Z2
 
-divided36:
+divided35:
 	VRNDSCALEPS $0x08, Z2, Z13
 	VMINPS      Z3, Z13, Z3
 	VMAXPS      Z4, Z3, Z3
@@ -360,60 +360,237 @@ divided36:
 	VADDPS      Z2, Z12, K3, Z12
 	VMOVAPS.Z   Z2, K2, Z2
 	CMPQ        R8, $0x10
-	JLT         partly37
+	JLT         partly36
 	CMPB        76(CX), $0x00
-	JNE         around39
+	JNE         around38
 	VMOVDQU64   Z2, 192(SI)
-	JMP         stored40
+	JMP         stored39
 
-around39:
+around38:
 	VMOVNTDQ Z2, 192(SI)
 
-stored40:
-	JMP stored38
+stored39:
+	JMP stored37
 
-partly37:
+partly36:
 	VMOVUPS Z2, K1, 192(SI)
 
-stored38:
+stored37:
+	SUBQ $0x10, R8
+	JMP  done6
+
+few20:
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near40
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near40
+	PREFETCHT0 (SI)(R12*1)
+
+near40:
+	MOVQ      $-1, R12
+	BZHIQ     R8, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS.Z (BX), K1, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal41
+	VDIVPS    Z2, Z13, Z13
+	JMP       divided42
+
+reciprocal41:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z13, Z13
+
+divided42:
+	VRNDSCALEPS $0x08, Z13, Z14
+	VMINPS      Z3, Z14, Z15
+	VMAXPS      Z4, Z15, Z15
+	VCMPPS      $0x00, Z15, Z14, K2
+	VCMPPS      $0x0c, Z15, Z14, K3
+	VSUBPS      Z13, Z14, K2, Z15
+	VMOVUPS.Z   (DX), K1, Z13
+	KORW        K3, K2, K4
+	VMULPS      Z15, Z13, Z14
+	KANDW       K1, K4, K4
+	VADDPS      Z14, Z5, K4, Z5
+	KANDW       K1, K3, K3
+	VADDPS      Z13, Z9, K3, Z9
+	VMOVAPS.Z   Z13, K2, Z13
+	CMPQ        R8, $0x10
+	JLT         partly43
+	CMPB        76(CX), $0x00
+	JNE         around45
+	VMOVDQU64   Z13, (SI)
+	JMP         stored46
+
+around45:
+	VMOVNTDQ Z13, (SI)
+
+stored46:
+	JMP stored44
+
+partly43:
+	VMOVUPS Z13, K1, (SI)
+
+stored44:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near47
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near47
+	PREFETCHT0 64(SI)(R12*1)
+
+near47:
+	MOVQ      $-1, R12
+	BZHIQ     R8, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS.Z 64(BX), K1, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal48
+	VDIVPS    Z2, Z13, Z2
+	JMP       divided49
+
+reciprocal48:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z13, Z2
+
+divided49:
+	VRNDSCALEPS $0x08, Z2, Z13
+	VMINPS      Z3, Z13, Z3
+	VMAXPS      Z4, Z3, Z3
+	VCMPPS      $0x00, Z3, Z13, K2
+	VCMPPS      $0x0c, Z3, Z13, K3
+	VSUBPS      Z2, Z13, K2, Z3
+	VMOVUPS.Z   64(DX), K1, Z2
+	KORW        K3, K2, K4
+	VMULPS      Z3, Z2, Z3
+	KANDW       K1, K4, K4
+	VADDPS      Z3, Z6, K4, Z6
+	KANDW       K1, K3, K3
+	VADDPS      Z2, Z10, K3, Z10
+	VMOVAPS.Z   Z2, K2, Z2
+	CMPQ        R8, $0x10
+	JLT         partly50
+	CMPB        76(CX), $0x00
+	JNE         around52
+	VMOVDQU64   Z2, 64(SI)
+	JMP         stored53
+
+around52:
+	VMOVNTDQ Z2, 64(SI)
+
+stored53:
+	JMP stored51
+
+partly50:
+	VMOVUPS Z2, K1, 64(SI)
+
+stored51:
 	SUBQ $0x10, R8
 
 done6:
-	VMOVUPS Z5, (R9)
-	VMOVUPS Z6, 64(R9)
-	VMOVUPS Z7, 128(R9)
-	VMOVUPS Z8, 192(R9)
-	VMOVUPS Z9, (R10)
-	VMOVUPS Z10, 64(R10)
-	VMOVUPS Z11, 128(R10)
-	VMOVUPS Z12, 192(R10)
-	ADDQ    $0x00000200, R9
-	ADDQ    $0x00000200, R10
-	MOVQ    232(CX), DX
-	ADDQ    152(CX), DX
-	MOVQ    240(CX), BX
-	ADDQ    184(CX), BX
-	MOVQ    248(CX), SI
-	ADDQ    216(CX), SI
-	ADDQ    $0x00000004, DI
-	DECQ    R11
-	JNE     run3
+	CMPB          279(CX), $0x00
+	JEQ           turn7
+	VADDPS        Z7, Z5, Z5
+	VADDPS        Z8, Z6, Z6
+	VADDPS        Z6, Z5, Z5
+	VADDPS        Z11, Z9, Z9
+	VADDPS        Z12, Z10, Z10
+	VADDPS        Z10, Z9, Z9
+	VINSERTF64X4  $0x01, Y9, Z5, Z2
+	VSHUFF64X2    $0xee, Z9, Z5, Z3
+	VADDPS        Z3, Z2, Z2
+	VSHUFF64X2    $0xb1, Z2, Z2, Z3
+	VADDPS        Z3, Z2, Z2
+	VPERMILPS     $0x4e, Z2, Z3
+	VADDPS        Z3, Z2, Z2
+	VPERMILPS     $0xb1, Z2, Z3
+	VADDPS        Z3, Z2, Z2
+	VEXTRACTF64X4 $0x01, Z2, Y3
+	MOVQ          296(CX), DX
+	VMOVSS        X2, (DX)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), DX
+	VMOVSS        X3, (DX)
+	ADDQ          $0x00000004, 304(CX)
+	JMP           over8
+
+turn7:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z2
+	VPADDD.BCST 280(CX), Z2, Z2
+	MOVQ        288(CX), DX
+	VMOVDQA64   Z2, Z3
+	VPERMI2PS   Z6, Z5, Z3
+	VMOVUPS     Z3, (R9)(DX*1)
+	VMOVDQA64   Z2, Z3
+	VPERMI2PS   Z10, Z9, Z3
+	VMOVUPS     Z3, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z2, Z3
+	VPERMI2PS   Z7, Z6, Z3
+	VMOVUPS     Z3, (R9)(DX*1)
+	VMOVDQA64   Z2, Z3
+	VPERMI2PS   Z11, Z10, Z3
+	VMOVUPS     Z3, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z2, Z3
+	VPERMI2PS   Z8, Z7, Z3
+	VMOVUPS     Z3, (R9)(DX*1)
+	VMOVDQA64   Z2, Z3
+	VPERMI2PS   Z12, Z11, Z3
+	VMOVUPS     Z3, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z2, Z3
+	VPERMI2PS   Z5, Z8, Z3
+	VMOVUPS     Z3, (R9)(DX*1)
+	VMOVDQA64   Z2, Z2
+	VPERMI2PS   Z9, Z12, Z2
+	VMOVUPS     Z2, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+
+over8:
+	ADDQ $0x00000200, R9
+	ADDQ $0x00000200, R10
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	ADDQ $0x00000004, DI
+	DECQ R11
+	JNE  run3
 	VZEROUPPER
 	RET
 
 other2:
-step41:
+step54:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn45:
+turn58:
 	CMPQ AX, 104(CX)
-	JLT  turns47
+	JLT  turns60
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand48:
+strand61:
 	VBROADCASTSS (R13), Z2
 	VBROADCASTSS 1024(R13), Z3
 	VSUBPS       Z3, Z0, Z4
@@ -428,10 +605,10 @@ strand48:
 	VMOVUPS      128(R10), Z11
 	VMOVUPS      192(R10), Z12
 
-block46:
+block59:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near49
+	JEQ        near62
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
@@ -441,16 +618,16 @@ block46:
 	PREFETCHT1 128(BX)(R14*1)
 	PREFETCHT1 192(BX)(R14*1)
 
-near49:
+near62:
 	VMOVUPS (BX), Z13
 	VMOVUPS 64(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal50
+	JNE     reciprocal63
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided51
+	JMP     divided64
 
-reciprocal50:
+reciprocal63:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -458,7 +635,7 @@ reciprocal50:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided51:
+divided64:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -484,25 +661,25 @@ divided51:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around65
 	VMOVDQU64   Z13, (SI)
 	VMOVDQU64   Z14, 64(SI)
-	JMP         stored53
+	JMP         stored66
 
-around52:
+around65:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored53:
+stored66:
 	VMOVUPS 128(BX), Z13
 	VMOVUPS 192(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal54
+	JNE     reciprocal67
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided55
+	JMP     divided68
 
-reciprocal54:
+reciprocal67:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -510,7 +687,7 @@ reciprocal54:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided55:
+divided68:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -536,21 +713,21 @@ divided55:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around56
+	JNE         around69
 	VMOVDQU64   Z13, 128(SI)
 	VMOVDQU64   Z14, 192(SI)
-	JMP         stored57
+	JMP         stored70
 
-around56:
+around69:
 	VMOVNTDQ Z13, 128(SI)
 	VMOVNTDQ Z14, 192(SI)
 
-stored57:
+stored70:
 	ADDQ    $+256, DX
 	ADDQ    $+256, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block46
+	JNE     block59
 	VMOVUPS Z5, (R9)
 	VMOVUPS Z6, 64(R9)
 	VMOVUPS Z7, 128(R9)
@@ -564,47 +741,47 @@ stored57:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand48
+	JNE     strand61
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn45
+	JMP     turn58
 
-turns47:
-some58:
+turns60:
+some71:
 	TESTQ      AX, AX
-	JLE        done59
+	JLE        done72
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near60
+	JEQ        near73
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near60:
+near73:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand61:
+strand74:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
 	VMOVUPS.Z    (BX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal62
+	JNE          reciprocal75
 	VDIVPS       Z2, Z5, Z2
-	JMP          divided63
+	JMP          divided76
 
-reciprocal62:
+reciprocal75:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z2, Z6, Z6
 	VMULPS       Z6, Z5, Z2
 
-divided63:
+divided76:
 	VRNDSCALEPS $0x08, Z2, Z5
 	VMINPS      Z3, Z5, Z3
 	VMAXPS      Z4, Z3, Z3
@@ -632,7 +809,7 @@ divided63:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R12
 	DECQ        R8
-	JNE         strand61
+	JNE         strand74
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -645,11 +822,11 @@ divided63:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some58
+	JMP         some71
 
-done59:
+done72:
 	DECQ R11
-	JEQ  steps42
+	JEQ  steps55
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -660,9 +837,9 @@ done59:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step41
+	JMP  step54
 
-steps42:
+steps55:
 	VZEROUPPER
 	RET
 
@@ -674,9 +851,9 @@ one1:
 	VBROADCASTSS 56(CX), Z4
 	VBROADCASTSS 64(CX), Z5
 	CMPB         74(CX), $0x00
-	JNE          wide65
+	JNE          wide78
 	CMPQ         AX, $0x00000040
-	JLT          rest64
+	JLT          rest77
 	VMOVUPS      (R9), Z6
 	VMOVUPS      64(R9), Z7
 	VMOVUPS      128(R9), Z8
@@ -686,12 +863,12 @@ one1:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block66:
+block79:
 	CMPQ       AX, $0x00000040
-	JLT        blocks67
+	JLT        blocks80
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near68
+	JEQ        near81
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -701,28 +878,28 @@ block66:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near68:
+near81:
 	CMPB    72(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded82
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded69:
+loaded82:
 	CMPB    73(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded83
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded70:
+loaded83:
 	VMOVUPS (BX), Z14
 	VMOVUPS 64(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal71
+	JNE     reciprocal84
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided72
+	JMP     divided85
 
-reciprocal71:
+reciprocal84:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -730,7 +907,7 @@ reciprocal71:
 	VDIVPS       Z1, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided72:
+divided85:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -760,37 +937,37 @@ divided72:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around73
+	JNE         around86
 	VMOVDQU64   Z14, (SI)
 	VMOVDQU64   Z15, 64(SI)
-	JMP         stored74
+	JMP         stored87
 
-around73:
+around86:
 	VMOVNTDQ Z14, (SI)
 	VMOVNTDQ Z15, 64(SI)
 
-stored74:
+stored87:
 	CMPB    72(CX), $0x00
-	JEQ     loaded75
+	JEQ     loaded88
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded75:
+loaded88:
 	CMPB    73(CX), $0x00
-	JEQ     loaded76
+	JEQ     loaded89
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded76:
+loaded89:
 	VMOVUPS 128(BX), Z14
 	VMOVUPS 192(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal77
+	JNE     reciprocal90
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided78
+	JMP     divided91
 
-reciprocal77:
+reciprocal90:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -798,7 +975,7 @@ reciprocal77:
 	VDIVPS       Z1, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided78:
+divided91:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -828,25 +1005,25 @@ divided78:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around79
+	JNE         around92
 	VMOVDQU64   Z14, 128(SI)
 	VMOVDQU64   Z15, 192(SI)
-	JMP         stored80
+	JMP         stored93
 
-around79:
+around92:
 	VMOVNTDQ Z14, 128(SI)
 	VMOVNTDQ Z15, 192(SI)
 
-stored80:
+stored93:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block66
+	JMP  block79
 
-blocks67:
+blocks80:
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -855,15 +1032,15 @@ blocks67:
 	VMOVUPS Z11, 64(R10)
 	VMOVUPS Z12, 128(R10)
 	VMOVUPS Z13, 192(R10)
-	JMP     rest64
+	JMP     rest77
 
-wide65:
-block81:
+wide78:
+block94:
 	CMPQ       AX, $0x00000040
-	JLT        blocks82
+	JLT        blocks95
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near83
+	JEQ        near96
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -873,31 +1050,31 @@ block81:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near83:
+near96:
 	XORQ R11, R11
 
-group84:
+group97:
 	CMPB    72(CX), $0x00
-	JEQ     loaded85
+	JEQ     loaded98
 	VMOVUPS (DI)(R11*4), Z0
 	VMOVUPS 64(DI)(R11*4), Z1
 
-loaded85:
+loaded98:
 	CMPB    73(CX), $0x00
-	JEQ     loaded86
+	JEQ     loaded99
 	VMOVUPS (R8)(R11*4), Z2
 	VMOVUPS 64(R8)(R11*4), Z3
 
-loaded86:
+loaded99:
 	VMOVUPS (BX)(R11*4), Z6
 	VMOVUPS 64(BX)(R11*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal87
+	JNE     reciprocal100
 	VDIVPS  Z0, Z6, Z6
 	VDIVPS  Z1, Z7, Z7
-	JMP     divided88
+	JMP     divided101
 
-reciprocal87:
+reciprocal100:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z0, Z8, Z8
 	VMULPS       Z8, Z6, Z6
@@ -905,7 +1082,7 @@ reciprocal87:
 	VDIVPS       Z1, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided88:
+divided101:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z9
 	VSUBPS      Z2, Z5, Z10
@@ -947,63 +1124,63 @@ divided88:
 	VMOVAPS.Z   Z6, K1, Z6
 	VMOVAPS.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around89
+	JNE         around102
 	VMOVDQU64   Z6, (SI)(R11*4)
 	VMOVDQU64   Z7, 64(SI)(R11*4)
-	JMP         stored90
+	JMP         stored103
 
-around89:
+around102:
 	VMOVNTDQ Z6, (SI)(R11*4)
 	VMOVNTDQ Z7, 64(SI)(R11*4)
 
-stored90:
+stored103:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group84
+	JNE  group97
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay91
+	JEQ  stay104
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay91:
+stay104:
 	SUBQ $0x00000040, AX
-	JMP  block81
+	JMP  block94
 
-blocks82:
-rest64:
-some92:
+blocks95:
+rest77:
+some105:
 	TESTQ     AX, AX
-	JLE       done93
+	JLE       done106
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded94
+	JEQ       loaded107
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded94:
+loaded107:
 	CMPB      73(CX), $0x00
-	JEQ       loaded95
+	JEQ       loaded108
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded95:
+loaded108:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal96
+	JNE       reciprocal109
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided97
+	JMP       divided110
 
-reciprocal96:
+reciprocal109:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z3
 	VDIVPS       Z0, Z3, Z3
 	VMULPS       Z3, Z1, Z1
 
-divided97:
+divided110:
 	VRNDSCALEPS $0x08, Z1, Z3
 	VSUBPS      Z2, Z5, Z6
 	VMINPS      Z6, Z3, Z6
@@ -1033,9 +1210,9 @@ divided97:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some92
+	JMP         some105
 
-done93:
+done106:
 	VZEROUPPER
 	RET
 
@@ -1048,6 +1225,24 @@ DATA all32_3f800000<>+20(SB)/4, $0x3f800000
 DATA all32_3f800000<>+24(SB)/4, $0x3f800000
 DATA all32_3f800000<>+28(SB)/4, $0x3f800000
 GLOBL all32_3f800000<>(SB), RODATA|NOPTR, $32
+
+DATA numbers16x32<>+0(SB)/1, $0x00
+DATA numbers16x32<>+1(SB)/1, $0x01
+DATA numbers16x32<>+2(SB)/1, $0x02
+DATA numbers16x32<>+3(SB)/1, $0x03
+DATA numbers16x32<>+4(SB)/1, $0x04
+DATA numbers16x32<>+5(SB)/1, $0x05
+DATA numbers16x32<>+6(SB)/1, $0x06
+DATA numbers16x32<>+7(SB)/1, $0x07
+DATA numbers16x32<>+8(SB)/1, $0x08
+DATA numbers16x32<>+9(SB)/1, $0x09
+DATA numbers16x32<>+10(SB)/1, $0x0a
+DATA numbers16x32<>+11(SB)/1, $0x0b
+DATA numbers16x32<>+12(SB)/1, $0x0c
+DATA numbers16x32<>+13(SB)/1, $0x0d
+DATA numbers16x32<>+14(SB)/1, $0x0e
+DATA numbers16x32<>+15(SB)/1, $0x0f
+GLOBL numbers16x32<>(SB), RODATA|NOPTR, $16
 
 // func fakeQuantizeBackwardAVX512F64F64F64(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, MMX+
@@ -1522,6 +1717,8 @@ run3:
 	VBROADCASTSS 1024(DI), Z4
 	VSUBPS       Z4, Z1, Z5
 	VSUBPS       Z4, Z2, Z4
+	CMPB         278(CX), $0x00
+	JEQ          kept9
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
@@ -1530,52 +1727,60 @@ run3:
 	VPXORD       Z11, Z11, Z11
 	VPXORD       Z12, Z12, Z12
 	VPXORD       Z13, Z13, Z13
-	MOVQ         AX, R8
+	JMP          begun10
+
+kept9:
+	VMOVUPS (R9), Z6
+	VMOVUPS 64(R9), Z7
+	VMOVUPS 128(R9), Z8
+	VMOVUPS 192(R9), Z9
+	VMOVUPS (R10), Z10
+	VMOVUPS 64(R10), Z11
+	VMOVUPS 128(R10), Z12
+	VMOVUPS 192(R10), Z13
+
+begun10:
+	MOVQ AX, R8
 
 next4:
+	CMPQ       R8, $0x00000040
+	JLT        rest5
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near7
+	JEQ        near11
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
-
-near7:
 	CMPB       76(CX), $0x00
-	JNE        near8
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near8
+	JNE        near11
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 
-near8:
-	CMPQ      R8, $0x00000040
-	JLT       rest5
+near11:
 	CMPB      273(CX), $0x00
-	JNE       kind10
+	JNE       kind13
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
-	JMP       done9
+	JMP       done12
 
-kind10:
+kind13:
 	VPMOVZXWD (BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done9
+	JMP       done12
 
-done9:
+done12:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal12
+	JNE    reciprocal15
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided13
+	JMP    divided16
 
-reciprocal12:
+reciprocal15:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -1583,7 +1788,7 @@ reciprocal12:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided13:
+divided16:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -1597,21 +1802,21 @@ divided13:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind15
+	JNE         kind18
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
-	JMP         done14
+	JMP         done17
 
-kind15:
+kind18:
 	VPMOVZXWD (DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done14
+	JMP       done17
 
-done14:
+done17:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -1623,60 +1828,60 @@ done14:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind18
+	JNE       kind21
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around22
 	VMOVDQU64 Y14, (SI)
 	VMOVDQU64 Y15, 32(SI)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ Y14, (SI)
-	VMOVNTDQ Y15, 32(SI)
-
-stored20:
-	JMP done17
-
-kind18:
-	VMOVDQA64 Z14, Z14
-	VPERMT2W  Z15, Z0, Z14
-	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU64 Z14, (SI)
 	JMP       stored23
 
 around22:
-	VMOVNTDQ Z14, (SI)
+	VMOVNTDQ Y14, (SI)
+	VMOVNTDQ Y15, 32(SI)
 
 stored23:
-	JMP done17
+	JMP done20
 
-done17:
+kind21:
+	VMOVDQA64 Z14, Z14
+	VPERMT2W  Z15, Z0, Z14
+	CMPB      76(CX), $0x00
+	JNE       around25
+	VMOVDQU64 Z14, (SI)
+	JMP       stored26
+
+around25:
+	VMOVNTDQ Z14, (SI)
+
+stored26:
+	JMP done20
+
+done20:
 	CMPB      273(CX), $0x00
-	JNE       kind25
+	JNE       kind28
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
-	JMP       done24
+	JMP       done27
 
-kind25:
+kind28:
 	VPMOVZXWD 64(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done24
+	JMP       done27
 
-done24:
+done27:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal27
+	JNE    reciprocal30
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided28
+	JMP    divided31
 
-reciprocal27:
+reciprocal30:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -1684,7 +1889,7 @@ reciprocal27:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided28:
+divided31:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -1698,21 +1903,21 @@ divided28:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind30
+	JNE         kind33
 	VCVTPH2PS   64(DX), Z14
 	VCVTPH2PS   96(DX), Z15
-	JMP         done29
+	JMP         done32
 
-kind30:
+kind33:
 	VPMOVZXWD 64(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done29
+	JMP       done32
 
-done29:
+done32:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -1724,37 +1929,37 @@ done29:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind33
+	JNE       kind36
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around34
+	JNE       around37
 	VMOVDQU64 Y14, 64(SI)
 	VMOVDQU64 Y15, 96(SI)
-	JMP       stored35
-
-around34:
-	VMOVNTDQ Y14, 64(SI)
-	VMOVNTDQ Y15, 96(SI)
-
-stored35:
-	JMP done32
-
-kind33:
-	VMOVDQA64 Z14, Z14
-	VPERMT2W  Z15, Z0, Z14
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU64 Z14, 64(SI)
 	JMP       stored38
 
 around37:
-	VMOVNTDQ Z14, 64(SI)
+	VMOVNTDQ Y14, 64(SI)
+	VMOVNTDQ Y15, 96(SI)
 
 stored38:
-	JMP done32
+	JMP done35
 
-done32:
+kind36:
+	VMOVDQA64 Z14, Z14
+	VPERMT2W  Z15, Z0, Z14
+	CMPB      76(CX), $0x00
+	JNE       around40
+	VMOVDQU64 Z14, 64(SI)
+	JMP       stored41
+
+around40:
+	VMOVNTDQ Z14, 64(SI)
+
+stored41:
+	JMP done35
+
+done35:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -1762,200 +1967,158 @@ done32:
 	JMP  next4
 
 rest5:
-	TESTQ       R8, R8
-	JLE         done6
-	MOVQ        $-1, R12
-	BZHIQ       R8, R12, R12
-	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
-	JNE         kind40
-	VCVTPH2PS.Z (BX), K1, Z14
-	JMP         done39
+	CMPQ       R8, $0x20
+	JLT        few42
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near43
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near43
+	PREFETCHT0 (SI)(R12*1)
 
-kind40:
-	VPMOVZXWD.Z (BX), K1, Z14
-	VPSLLD      $0x10, Z14, Z14
-	VMOVAPS     Z14, Z14
-	JMP         done39
-
-done39:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal42
-	VDIVPS Z3, Z14, Z14
-	JMP    divided43
-
-reciprocal42:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z15
-	VDIVPS       Z3, Z15, Z15
-	VMULPS       Z15, Z14, Z14
-
-divided43:
-	VRNDSCALEPS $0x08, Z14, Z15
-	VMINPS      Z4, Z15, Z16
-	VMAXPS      Z5, Z16, Z16
-	VCMPPS      $0x00, Z16, Z15, K2
-	VCMPPS      $0x0c, Z16, Z15, K3
-	VSUBPS      Z14, Z15, K2, Z16
-	CMPB        273(CX), $0x00
-	JNE         kind45
-	VCVTPH2PS.Z (DX), K1, Z14
-	JMP         done44
+near43:
+	CMPB      273(CX), $0x00
+	JNE       kind45
+	VCVTPH2PS (BX), Z14
+	VCVTPH2PS 32(BX), Z15
+	JMP       done44
 
 kind45:
-	VPMOVZXWD.Z (DX), K1, Z14
-	VPSLLD      $0x10, Z14, Z14
-	VMOVAPS     Z14, Z14
-	JMP         done44
+	VPMOVZXWD (BX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 32(BX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done44
 
 done44:
-	KORW      K3, K2, K4
-	VMULPS    Z16, Z14, Z15
-	KANDW     K1, K4, K4
-	VADDPS    Z15, Z6, K4, Z6
-	KANDW     K1, K3, K3
-	VADDPS    Z14, Z10, K3, Z10
-	VMOVAPS.Z Z14, K2, Z14
-	CMPB      273(CX), $0x00
-	JNE       kind48
-	VCVTPS2PH $0x00, Z14, Y14
-	CMPQ      R8, $0x10
-	JLT       partly49
-	VMOVDQU64 Y14, (SI)
-	JMP       stored50
-
-partly49:
-	VMOVDQU16 Y14, K1, (SI)
-
-stored50:
-	JMP done47
-
-kind48:
-	VPSRLD    $0x10, Z14, Z14
-	VPMOVDW   Z14, Y14
-	CMPQ      R8, $0x10
-	JLT       partly52
-	VMOVDQU64 Y14, (SI)
-	JMP       stored53
-
-partly52:
-	VMOVDQU16 Y14, K1, (SI)
-
-stored53:
-	JMP done47
-
-done47:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
-	MOVQ        $-1, R12
-	BZHIQ       R8, R12, R12
-	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
-	JNE         kind55
-	VCVTPH2PS.Z 32(BX), K1, Z14
-	JMP         done54
-
-kind55:
-	VPMOVZXWD.Z 32(BX), K1, Z14
-	VPSLLD      $0x10, Z14, Z14
-	VMOVAPS     Z14, Z14
-	JMP         done54
-
-done54:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal57
+	JNE    reciprocal47
 	VDIVPS Z3, Z14, Z14
-	JMP    divided58
+	VDIVPS Z3, Z15, Z15
+	JMP    divided48
 
-reciprocal57:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z15
-	VDIVPS       Z3, Z15, Z15
-	VMULPS       Z15, Z14, Z14
+reciprocal47:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z15, Z15
 
-divided58:
-	VRNDSCALEPS $0x08, Z14, Z15
-	VMINPS      Z4, Z15, Z16
-	VMAXPS      Z5, Z16, Z16
-	VCMPPS      $0x00, Z16, Z15, K2
-	VCMPPS      $0x0c, Z16, Z15, K3
-	VSUBPS      Z14, Z15, K2, Z16
+divided48:
+	VRNDSCALEPS $0x08, Z14, Z16
+	VRNDSCALEPS $0x08, Z15, Z17
+	VMINPS      Z4, Z16, Z18
+	VMINPS      Z4, Z17, Z19
+	VMAXPS      Z5, Z18, Z18
+	VMAXPS      Z5, Z19, Z19
+	VCMPPS      $0x00, Z18, Z16, K1
+	VCMPPS      $0x00, Z19, Z17, K2
+	VCMPPS      $0x0c, Z18, Z16, K3
+	VCMPPS      $0x0c, Z19, Z17, K4
+	VSUBPS      Z14, Z16, K1, Z18
+	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind60
-	VCVTPH2PS.Z 32(DX), K1, Z14
-	JMP         done59
+	JNE         kind50
+	VCVTPH2PS   (DX), Z14
+	VCVTPH2PS   32(DX), Z15
+	JMP         done49
 
-kind60:
-	VPMOVZXWD.Z 32(DX), K1, Z14
-	VPSLLD      $0x10, Z14, Z14
-	VMOVAPS     Z14, Z14
-	JMP         done59
+kind50:
+	VPMOVZXWD (DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 32(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done49
 
-done59:
-	KORW      K3, K2, K4
-	VMULPS    Z16, Z14, Z15
-	KANDW     K1, K4, K4
-	VADDPS    Z15, Z7, K4, Z7
-	KANDW     K1, K3, K3
-	VADDPS    Z14, Z11, K3, Z11
-	VMOVAPS.Z Z14, K2, Z14
+done49:
+	KORW      K3, K1, K5
+	KORW      K4, K2, K6
+	VMULPS    Z18, Z14, Z16
+	VMULPS    Z19, Z15, Z17
+	VADDPS    Z16, Z6, K5, Z6
+	VADDPS    Z17, Z7, K6, Z7
+	VADDPS    Z14, Z10, K3, Z10
+	VADDPS    Z15, Z11, K4, Z11
+	VMOVAPS.Z Z14, K1, Z14
+	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind63
+	JNE       kind53
 	VCVTPS2PH $0x00, Z14, Y14
-	CMPQ      R8, $0x10
-	JLT       partly64
-	VMOVDQU64 Y14, 32(SI)
-	JMP       stored65
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPB      76(CX), $0x00
+	JNE       around54
+	VMOVDQU64 Y14, (SI)
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored55
 
-partly64:
-	VMOVDQU16 Y14, K1, 32(SI)
+around54:
+	VMOVNTDQ Y14, (SI)
+	VMOVNTDQ Y15, 32(SI)
 
-stored65:
-	JMP done62
+stored55:
+	JMP done52
 
-kind63:
-	VPSRLD    $0x10, Z14, Z14
-	VPMOVDW   Z14, Y14
-	CMPQ      R8, $0x10
-	JLT       partly67
-	VMOVDQU64 Y14, 32(SI)
-	JMP       stored68
+kind53:
+	VMOVDQA64 Z14, Z14
+	VPERMT2W  Z15, Z0, Z14
+	CMPB      76(CX), $0x00
+	JNE       around57
+	VMOVDQU64 Z14, (SI)
+	JMP       stored58
 
-partly67:
-	VMOVDQU16 Y14, K1, 32(SI)
+around57:
+	VMOVNTDQ Z14, (SI)
 
-stored68:
-	JMP done62
+stored58:
+	JMP done52
 
-done62:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
+done52:
+	SUBQ       $0x20, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near59
+	PREFETCHT1 64(DX)(R12*1)
+	PREFETCHT1 64(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near59
+	PREFETCHT0 64(SI)(R12*1)
+
+near59:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind70
+	JNE         kind61
 	VCVTPH2PS.Z 64(BX), K1, Z14
-	JMP         done69
+	JMP         done60
 
-kind70:
+kind61:
 	VPMOVZXWD.Z 64(BX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done69
+	JMP         done60
 
-done69:
+done60:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal72
+	JNE    reciprocal63
 	VDIVPS Z3, Z14, Z14
-	JMP    divided73
+	JMP    divided64
 
-reciprocal72:
+reciprocal63:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z3, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided73:
+divided64:
 	VRNDSCALEPS $0x08, Z14, Z15
 	VMINPS      Z4, Z15, Z16
 	VMAXPS      Z5, Z16, Z16
@@ -1963,17 +2126,17 @@ divided73:
 	VCMPPS      $0x0c, Z16, Z15, K3
 	VSUBPS      Z14, Z15, K2, Z16
 	CMPB        273(CX), $0x00
-	JNE         kind75
+	JNE         kind66
 	VCVTPH2PS.Z 64(DX), K1, Z14
-	JMP         done74
+	JMP         done65
 
-kind75:
+kind66:
 	VPMOVZXWD.Z 64(DX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done74
+	JMP         done65
 
-done74:
+done65:
 	KORW      K3, K2, K4
 	VMULPS    Z16, Z14, Z15
 	KANDW     K1, K4, K4
@@ -1982,63 +2145,73 @@ done74:
 	VADDPS    Z14, Z12, K3, Z12
 	VMOVAPS.Z Z14, K2, Z14
 	CMPB      273(CX), $0x00
-	JNE       kind78
+	JNE       kind69
 	VCVTPS2PH $0x00, Z14, Y14
 	CMPQ      R8, $0x10
-	JLT       partly79
+	JLT       partly70
 	VMOVDQU64 Y14, 64(SI)
-	JMP       stored80
+	JMP       stored71
 
-partly79:
+partly70:
 	VMOVDQU16 Y14, K1, 64(SI)
 
-stored80:
-	JMP done77
+stored71:
+	JMP done68
 
-kind78:
+kind69:
 	VPSRLD    $0x10, Z14, Z14
 	VPMOVDW   Z14, Y14
 	CMPQ      R8, $0x10
-	JLT       partly82
+	JLT       partly73
 	VMOVDQU64 Y14, 64(SI)
-	JMP       stored83
+	JMP       stored74
 
-partly82:
+partly73:
 	VMOVDQU16 Y14, K1, 64(SI)
 
-stored83:
-	JMP done77
+stored74:
+	JMP done68
 
-done77:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
+done68:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near75
+	PREFETCHT1 96(DX)(R12*1)
+	PREFETCHT1 96(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near75
+	PREFETCHT0 96(SI)(R12*1)
+
+near75:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind85
+	JNE         kind77
 	VCVTPH2PS.Z 96(BX), K1, Z14
-	JMP         done84
+	JMP         done76
 
-kind85:
+kind77:
 	VPMOVZXWD.Z 96(BX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done84
+	JMP         done76
 
-done84:
+done76:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal87
+	JNE    reciprocal79
 	VDIVPS Z3, Z14, Z3
-	JMP    divided88
+	JMP    divided80
 
-reciprocal87:
+reciprocal79:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z3, Z15, Z15
 	VMULPS       Z15, Z14, Z3
 
-divided88:
+divided80:
 	VRNDSCALEPS $0x08, Z3, Z14
 	VMINPS      Z4, Z14, Z4
 	VMAXPS      Z5, Z4, Z4
@@ -2046,17 +2219,17 @@ divided88:
 	VCMPPS      $0x0c, Z4, Z14, K3
 	VSUBPS      Z3, Z14, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind90
+	JNE         kind82
 	VCVTPH2PS.Z 96(DX), K1, Z3
-	JMP         done89
+	JMP         done81
 
-kind90:
+kind82:
 	VPMOVZXWD.Z 96(DX), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done89
+	JMP         done81
 
-done89:
+done81:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z3, Z4
 	KANDW     K1, K4, K4
@@ -2065,72 +2238,317 @@ done89:
 	VADDPS    Z3, Z13, K3, Z13
 	VMOVAPS.Z Z3, K2, Z3
 	CMPB      273(CX), $0x00
-	JNE       kind93
+	JNE       kind85
 	VCVTPS2PH $0x00, Z3, Y3
 	CMPQ      R8, $0x10
-	JLT       partly94
+	JLT       partly86
 	VMOVDQU64 Y3, 96(SI)
-	JMP       stored95
+	JMP       stored87
 
-partly94:
+partly86:
 	VMOVDQU16 Y3, K1, 96(SI)
 
-stored95:
-	JMP done92
+stored87:
+	JMP done84
 
-kind93:
+kind85:
 	VPSRLD    $0x10, Z3, Z3
 	VPMOVDW   Z3, Y3
 	CMPQ      R8, $0x10
-	JLT       partly97
+	JLT       partly89
 	VMOVDQU64 Y3, 96(SI)
-	JMP       stored98
+	JMP       stored90
 
-partly97:
+partly89:
 	VMOVDQU16 Y3, K1, 96(SI)
 
-stored98:
-	JMP done92
+stored90:
+	JMP done84
+
+done84:
+	SUBQ $0x10, R8
+	JMP  done6
+
+few42:
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near91
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near91
+	PREFETCHT0 (SI)(R12*1)
+
+near91:
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind93
+	VCVTPH2PS.Z (BX), K1, Z14
+	JMP         done92
+
+kind93:
+	VPMOVZXWD.Z (BX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done92
 
 done92:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal95
+	VDIVPS Z3, Z14, Z14
+	JMP    divided96
+
+reciprocal95:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z3, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided96:
+	VRNDSCALEPS $0x08, Z14, Z15
+	VMINPS      Z4, Z15, Z16
+	VMAXPS      Z5, Z16, Z16
+	VCMPPS      $0x00, Z16, Z15, K2
+	VCMPPS      $0x0c, Z16, Z15, K3
+	VSUBPS      Z14, Z15, K2, Z16
+	CMPB        273(CX), $0x00
+	JNE         kind98
+	VCVTPH2PS.Z (DX), K1, Z14
+	JMP         done97
+
+kind98:
+	VPMOVZXWD.Z (DX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done97
+
+done97:
+	KORW      K3, K2, K4
+	VMULPS    Z16, Z14, Z15
+	KANDW     K1, K4, K4
+	VADDPS    Z15, Z6, K4, Z6
+	KANDW     K1, K3, K3
+	VADDPS    Z14, Z10, K3, Z10
+	VMOVAPS.Z Z14, K2, Z14
+	CMPB      273(CX), $0x00
+	JNE       kind101
+	VCVTPS2PH $0x00, Z14, Y14
+	CMPQ      R8, $0x10
+	JLT       partly102
+	VMOVDQU64 Y14, (SI)
+	JMP       stored103
+
+partly102:
+	VMOVDQU16 Y14, K1, (SI)
+
+stored103:
+	JMP done100
+
+kind101:
+	VPSRLD    $0x10, Z14, Z14
+	VPMOVDW   Z14, Y14
+	CMPQ      R8, $0x10
+	JLT       partly105
+	VMOVDQU64 Y14, (SI)
+	JMP       stored106
+
+partly105:
+	VMOVDQU16 Y14, K1, (SI)
+
+stored106:
+	JMP done100
+
+done100:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near107
+	PREFETCHT1 32(DX)(R12*1)
+	PREFETCHT1 32(BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near107
+	PREFETCHT0 32(SI)(R12*1)
+
+near107:
+	MOVQ        $-1, R12
+	BZHIQ       R8, R12, R12
+	KMOVW       R12, K1
+	CMPB        273(CX), $0x00
+	JNE         kind109
+	VCVTPH2PS.Z 32(BX), K1, Z14
+	JMP         done108
+
+kind109:
+	VPMOVZXWD.Z 32(BX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done108
+
+done108:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal111
+	VDIVPS Z3, Z14, Z3
+	JMP    divided112
+
+reciprocal111:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z3, Z15, Z15
+	VMULPS       Z15, Z14, Z3
+
+divided112:
+	VRNDSCALEPS $0x08, Z3, Z14
+	VMINPS      Z4, Z14, Z4
+	VMAXPS      Z5, Z4, Z4
+	VCMPPS      $0x00, Z4, Z14, K2
+	VCMPPS      $0x0c, Z4, Z14, K3
+	VSUBPS      Z3, Z14, K2, Z4
+	CMPB        273(CX), $0x00
+	JNE         kind114
+	VCVTPH2PS.Z 32(DX), K1, Z3
+	JMP         done113
+
+kind114:
+	VPMOVZXWD.Z 32(DX), K1, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	JMP         done113
+
+done113:
+	KORW      K3, K2, K4
+	VMULPS    Z4, Z3, Z4
+	KANDW     K1, K4, K4
+	VADDPS    Z4, Z7, K4, Z7
+	KANDW     K1, K3, K3
+	VADDPS    Z3, Z11, K3, Z11
+	VMOVAPS.Z Z3, K2, Z3
+	CMPB      273(CX), $0x00
+	JNE       kind117
+	VCVTPS2PH $0x00, Z3, Y3
+	CMPQ      R8, $0x10
+	JLT       partly118
+	VMOVDQU64 Y3, 32(SI)
+	JMP       stored119
+
+partly118:
+	VMOVDQU16 Y3, K1, 32(SI)
+
+stored119:
+	JMP done116
+
+kind117:
+	VPSRLD    $0x10, Z3, Z3
+	VPMOVDW   Z3, Y3
+	CMPQ      R8, $0x10
+	JLT       partly121
+	VMOVDQU64 Y3, 32(SI)
+	JMP       stored122
+
+partly121:
+	VMOVDQU16 Y3, K1, 32(SI)
+
+stored122:
+	JMP done116
+
+done116:
 	SUBQ $0x10, R8
 
 done6:
-	VMOVUPS Z6, (R9)
-	VMOVUPS Z7, 64(R9)
-	VMOVUPS Z8, 128(R9)
-	VMOVUPS Z9, 192(R9)
-	VMOVUPS Z10, (R10)
-	VMOVUPS Z11, 64(R10)
-	VMOVUPS Z12, 128(R10)
-	VMOVUPS Z13, 192(R10)
-	ADDQ    $0x00000200, R9
-	ADDQ    $0x00000200, R10
-	MOVQ    232(CX), DX
-	ADDQ    152(CX), DX
-	MOVQ    240(CX), BX
-	ADDQ    184(CX), BX
-	MOVQ    248(CX), SI
-	ADDQ    216(CX), SI
-	ADDQ    $0x00000004, DI
-	DECQ    R11
-	JNE     run3
+	CMPB          279(CX), $0x00
+	JEQ           turn7
+	VADDPS        Z8, Z6, Z6
+	VADDPS        Z9, Z7, Z7
+	VADDPS        Z7, Z6, Z6
+	VADDPS        Z12, Z10, Z10
+	VADDPS        Z13, Z11, Z11
+	VADDPS        Z11, Z10, Z10
+	VINSERTF64X4  $0x01, Y10, Z6, Z3
+	VSHUFF64X2    $0xee, Z10, Z6, Z4
+	VADDPS        Z4, Z3, Z3
+	VSHUFF64X2    $0xb1, Z3, Z3, Z4
+	VADDPS        Z4, Z3, Z3
+	VPERMILPS     $0x4e, Z3, Z4
+	VADDPS        Z4, Z3, Z3
+	VPERMILPS     $0xb1, Z3, Z4
+	VADDPS        Z4, Z3, Z3
+	VEXTRACTF64X4 $0x01, Z3, Y4
+	MOVQ          296(CX), DX
+	VMOVSS        X3, (DX)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), DX
+	VMOVSS        X4, (DX)
+	ADDQ          $0x00000004, 304(CX)
+	JMP           over8
+
+turn7:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPADDD.BCST 280(CX), Z3, Z3
+	MOVQ        288(CX), DX
+	VMOVDQA64   Z3, Z4
+	VPERMI2PS   Z7, Z6, Z4
+	VMOVUPS     Z4, (R9)(DX*1)
+	VMOVDQA64   Z3, Z4
+	VPERMI2PS   Z11, Z10, Z4
+	VMOVUPS     Z4, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z3, Z4
+	VPERMI2PS   Z8, Z7, Z4
+	VMOVUPS     Z4, (R9)(DX*1)
+	VMOVDQA64   Z3, Z4
+	VPERMI2PS   Z12, Z11, Z4
+	VMOVUPS     Z4, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z3, Z4
+	VPERMI2PS   Z9, Z8, Z4
+	VMOVUPS     Z4, (R9)(DX*1)
+	VMOVDQA64   Z3, Z4
+	VPERMI2PS   Z13, Z12, Z4
+	VMOVUPS     Z4, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z3, Z4
+	VPERMI2PS   Z6, Z9, Z4
+	VMOVUPS     Z4, (R9)(DX*1)
+	VMOVDQA64   Z3, Z3
+	VPERMI2PS   Z10, Z13, Z3
+	VMOVUPS     Z3, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+
+over8:
+	ADDQ $0x00000200, R9
+	ADDQ $0x00000200, R10
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	ADDQ $0x00000004, DI
+	DECQ R11
+	JNE  run3
 	VZEROUPPER
 	RET
 
 other2:
-step99:
+step123:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn103:
+turn127:
 	CMPQ AX, 104(CX)
-	JLT  turns105
+	JLT  turns129
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand106:
+strand130:
 	VBROADCASTSS (R13), Z3
 	VBROADCASTSS 1024(R13), Z4
 	VSUBPS       Z4, Z1, Z5
@@ -2145,39 +2563,39 @@ strand106:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block104:
+block128:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near107
+	JEQ        near131
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near107:
+near131:
 	CMPB      273(CX), $0x00
-	JNE       kind109
+	JNE       kind133
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
-	JMP       done108
+	JMP       done132
 
-kind109:
+kind133:
 	VPMOVZXWD (BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done108
+	JMP       done132
 
-done108:
+done132:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal111
+	JNE    reciprocal135
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided112
+	JMP    divided136
 
-reciprocal111:
+reciprocal135:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -2185,7 +2603,7 @@ reciprocal111:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided112:
+divided136:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -2199,21 +2617,21 @@ divided112:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind114
+	JNE         kind138
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
-	JMP         done113
+	JMP         done137
 
-kind114:
+kind138:
 	VPMOVZXWD (DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done113
+	JMP       done137
 
-done113:
+done137:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -2225,60 +2643,60 @@ done113:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind117
+	JNE       kind141
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around118
+	JNE       around142
 	VMOVDQU64 Y14, (SI)
 	VMOVDQU64 Y15, 32(SI)
-	JMP       stored119
+	JMP       stored143
 
-around118:
+around142:
 	VMOVNTDQ Y14, (SI)
 	VMOVNTDQ Y15, 32(SI)
 
-stored119:
-	JMP done116
+stored143:
+	JMP done140
 
-kind117:
+kind141:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	CMPB      76(CX), $0x00
-	JNE       around121
+	JNE       around145
 	VMOVDQU64 Z14, (SI)
-	JMP       stored122
+	JMP       stored146
 
-around121:
+around145:
 	VMOVNTDQ Z14, (SI)
 
-stored122:
-	JMP done116
+stored146:
+	JMP done140
 
-done116:
+done140:
 	CMPB      273(CX), $0x00
-	JNE       kind124
+	JNE       kind148
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
-	JMP       done123
+	JMP       done147
 
-kind124:
+kind148:
 	VPMOVZXWD 64(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done123
+	JMP       done147
 
-done123:
+done147:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal126
+	JNE    reciprocal150
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided127
+	JMP    divided151
 
-reciprocal126:
+reciprocal150:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -2286,7 +2704,7 @@ reciprocal126:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided127:
+divided151:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -2300,21 +2718,21 @@ divided127:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind129
+	JNE         kind153
 	VCVTPH2PS   64(DX), Z14
 	VCVTPH2PS   96(DX), Z15
-	JMP         done128
+	JMP         done152
 
-kind129:
+kind153:
 	VPMOVZXWD 64(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done128
+	JMP       done152
 
-done128:
+done152:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -2326,42 +2744,42 @@ done128:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind132
+	JNE       kind156
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around133
+	JNE       around157
 	VMOVDQU64 Y14, 64(SI)
 	VMOVDQU64 Y15, 96(SI)
-	JMP       stored134
+	JMP       stored158
 
-around133:
+around157:
 	VMOVNTDQ Y14, 64(SI)
 	VMOVNTDQ Y15, 96(SI)
 
-stored134:
-	JMP done131
+stored158:
+	JMP done155
 
-kind132:
+kind156:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	CMPB      76(CX), $0x00
-	JNE       around136
+	JNE       around160
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored137
+	JMP       stored161
 
-around136:
+around160:
 	VMOVNTDQ Z14, 64(SI)
 
-stored137:
-	JMP done131
+stored161:
+	JMP done155
 
-done131:
+done155:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block104
+	JNE     block128
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -2375,58 +2793,58 @@ done131:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand106
+	JNE     strand130
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn103
+	JMP     turn127
 
-turns105:
-some138:
+turns129:
+some162:
 	TESTQ      AX, AX
-	JLE        done139
+	JLE        done163
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near140
+	JEQ        near164
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near140:
+near164:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand141:
+strand165:
 	VBROADCASTSS (R12), Z3
 	VBROADCASTSS 1024(R12), Z4
 	VSUBPS       Z4, Z1, Z5
 	VSUBPS       Z4, Z2, Z4
 	CMPB         273(CX), $0x00
-	JNE          kind143
+	JNE          kind167
 	VCVTPH2PS.Z  (BX), K1, Z6
-	JMP          done142
+	JMP          done166
 
-kind143:
+kind167:
 	VPMOVZXWD.Z (BX), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done142
+	JMP         done166
 
-done142:
+done166:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal145
+	JNE    reciprocal169
 	VDIVPS Z3, Z6, Z3
-	JMP    divided146
+	JMP    divided170
 
-reciprocal145:
+reciprocal169:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z6, Z3
 
-divided146:
+divided170:
 	VRNDSCALEPS $0x08, Z3, Z6
 	VMINPS      Z4, Z6, Z4
 	VMAXPS      Z5, Z4, Z4
@@ -2434,17 +2852,17 @@ divided146:
 	VCMPPS      $0x0c, Z4, Z6, K3
 	VSUBPS      Z3, Z6, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind148
+	JNE         kind172
 	VCVTPH2PS.Z (DX), K1, Z3
-	JMP         done147
+	JMP         done171
 
-kind148:
+kind172:
 	VPMOVZXWD.Z (DX), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done147
+	JMP         done171
 
-done147:
+done171:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z3, Z4
 	VMOVAPS.Z Z4, K4, Z4
@@ -2457,18 +2875,18 @@ done147:
 	VMOVUPS   Z4, K1, (R10)
 	VMOVAPS.Z Z3, K2, Z3
 	CMPB      273(CX), $0x00
-	JNE       kind151
+	JNE       kind175
 	VCVTPS2PH $0x00, Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done150
+	JMP       done174
 
-kind151:
+kind175:
 	VPSRLD    $0x10, Z3, Z3
 	VPMOVDW   Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done150
+	JMP       done174
 
-done150:
+done174:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -2477,7 +2895,7 @@ done150:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand141
+	JNE  strand165
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -2490,11 +2908,11 @@ done150:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some138
+	JMP  some162
 
-done139:
+done163:
 	DECQ R11
-	JEQ  steps100
+	JEQ  steps124
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -2505,9 +2923,9 @@ done139:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step99
+	JMP  step123
 
-steps100:
+steps124:
 	VZEROUPPER
 	RET
 
@@ -2519,9 +2937,9 @@ one1:
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 	CMPB         74(CX), $0x00
-	JNE          wide154
+	JNE          wide178
 	CMPQ         AX, $0x00000040
-	JLT          rest153
+	JLT          rest177
 	VMOVUPS      (R9), Z7
 	VMOVUPS      64(R9), Z8
 	VMOVUPS      128(R9), Z9
@@ -2531,53 +2949,53 @@ one1:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block155:
+block179:
 	CMPQ       AX, $0x00000040
-	JLT        blocks156
+	JLT        blocks180
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near157
+	JEQ        near181
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near157:
+near181:
 	CMPB    72(CX), $0x00
-	JEQ     loaded158
+	JEQ     loaded182
 	VMOVUPS (DI), Z1
 	VMOVUPS 64(DI), Z2
 
-loaded158:
+loaded182:
 	CMPB    73(CX), $0x00
-	JEQ     loaded159
+	JEQ     loaded183
 	VMOVUPS (R8), Z3
 	VMOVUPS 64(R8), Z4
 
-loaded159:
+loaded183:
 	CMPB      273(CX), $0x00
-	JNE       kind161
+	JNE       kind185
 	VCVTPH2PS (BX), Z15
 	VCVTPH2PS 32(BX), Z16
-	JMP       done160
+	JMP       done184
 
-kind161:
+kind185:
 	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done160
+	JMP       done184
 
-done160:
+done184:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal163
+	JNE    reciprocal187
 	VDIVPS Z1, Z15, Z15
 	VDIVPS Z2, Z16, Z16
-	JMP    divided164
+	JMP    divided188
 
-reciprocal163:
+reciprocal187:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z17
 	VDIVPS       Z1, Z17, Z17
 	VMULPS       Z17, Z15, Z15
@@ -2585,7 +3003,7 @@ reciprocal163:
 	VDIVPS       Z2, Z17, Z17
 	VMULPS       Z17, Z16, Z16
 
-divided164:
+divided188:
 	VRNDSCALEPS $0x08, Z15, Z17
 	VRNDSCALEPS $0x08, Z16, Z18
 	VSUBPS      Z3, Z6, Z19
@@ -2603,21 +3021,21 @@ divided164:
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
 	CMPB        273(CX), $0x00
-	JNE         kind166
+	JNE         kind190
 	VCVTPH2PS   (DX), Z15
 	VCVTPH2PS   32(DX), Z16
-	JMP         done165
+	JMP         done189
 
-kind166:
+kind190:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done165
+	JMP       done189
 
-done165:
+done189:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z19, Z15, Z17
@@ -2629,72 +3047,72 @@ done165:
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind169
+	JNE       kind193
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around170
+	JNE       around194
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
-	JMP       stored171
+	JMP       stored195
 
-around170:
+around194:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 
-stored171:
-	JMP done168
+stored195:
+	JMP done192
 
-kind169:
+kind193:
 	VMOVDQA64 Z15, Z15
 	VPERMT2W  Z16, Z0, Z15
 	CMPB      76(CX), $0x00
-	JNE       around173
+	JNE       around197
 	VMOVDQU64 Z15, (SI)
-	JMP       stored174
+	JMP       stored198
 
-around173:
+around197:
 	VMOVNTDQ Z15, (SI)
 
-stored174:
-	JMP done168
+stored198:
+	JMP done192
 
-done168:
+done192:
 	CMPB    72(CX), $0x00
-	JEQ     loaded175
+	JEQ     loaded199
 	VMOVUPS 128(DI), Z1
 	VMOVUPS 192(DI), Z2
 
-loaded175:
+loaded199:
 	CMPB    73(CX), $0x00
-	JEQ     loaded176
+	JEQ     loaded200
 	VMOVUPS 128(R8), Z3
 	VMOVUPS 192(R8), Z4
 
-loaded176:
+loaded200:
 	CMPB      273(CX), $0x00
-	JNE       kind178
+	JNE       kind202
 	VCVTPH2PS 64(BX), Z15
 	VCVTPH2PS 96(BX), Z16
-	JMP       done177
+	JMP       done201
 
-kind178:
+kind202:
 	VPMOVZXWD 64(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 96(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done177
+	JMP       done201
 
-done177:
+done201:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal180
+	JNE    reciprocal204
 	VDIVPS Z1, Z15, Z15
 	VDIVPS Z2, Z16, Z16
-	JMP    divided181
+	JMP    divided205
 
-reciprocal180:
+reciprocal204:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z17
 	VDIVPS       Z1, Z17, Z17
 	VMULPS       Z17, Z15, Z15
@@ -2702,7 +3120,7 @@ reciprocal180:
 	VDIVPS       Z2, Z17, Z17
 	VMULPS       Z17, Z16, Z16
 
-divided181:
+divided205:
 	VRNDSCALEPS $0x08, Z15, Z17
 	VRNDSCALEPS $0x08, Z16, Z18
 	VSUBPS      Z3, Z6, Z19
@@ -2720,21 +3138,21 @@ divided181:
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
 	CMPB        273(CX), $0x00
-	JNE         kind183
+	JNE         kind207
 	VCVTPH2PS   64(DX), Z15
 	VCVTPH2PS   96(DX), Z16
-	JMP         done182
+	JMP         done206
 
-kind183:
+kind207:
 	VPMOVZXWD 64(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 96(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done182
+	JMP       done206
 
-done182:
+done206:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z19, Z15, Z17
@@ -2746,46 +3164,46 @@ done182:
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind186
+	JNE       kind210
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around187
+	JNE       around211
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored188
+	JMP       stored212
 
-around187:
+around211:
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored188:
-	JMP done185
+stored212:
+	JMP done209
 
-kind186:
+kind210:
 	VMOVDQA64 Z15, Z15
 	VPERMT2W  Z16, Z0, Z15
 	CMPB      76(CX), $0x00
-	JNE       around190
+	JNE       around214
 	VMOVDQU64 Z15, 64(SI)
-	JMP       stored191
+	JMP       stored215
 
-around190:
+around214:
 	VMOVNTDQ Z15, 64(SI)
 
-stored191:
-	JMP done185
+stored215:
+	JMP done209
 
-done185:
+done209:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block155
+	JMP  block179
 
-blocks156:
+blocks180:
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -2794,59 +3212,59 @@ blocks156:
 	VMOVUPS Z12, 64(R10)
 	VMOVUPS Z13, 128(R10)
 	VMOVUPS Z14, 192(R10)
-	JMP     rest153
+	JMP     rest177
 
-wide154:
-block192:
+wide178:
+block216:
 	CMPQ       AX, $0x00000040
-	JLT        blocks193
+	JLT        blocks217
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near194
+	JEQ        near218
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near194:
+near218:
 	XORQ R11, R11
 
-group195:
+group219:
 	CMPB    72(CX), $0x00
-	JEQ     loaded196
+	JEQ     loaded220
 	VMOVUPS (DI)(R11*4), Z1
 	VMOVUPS 64(DI)(R11*4), Z2
 
-loaded196:
+loaded220:
 	CMPB    73(CX), $0x00
-	JEQ     loaded197
+	JEQ     loaded221
 	VMOVUPS (R8)(R11*4), Z3
 	VMOVUPS 64(R8)(R11*4), Z4
 
-loaded197:
+loaded221:
 	CMPB      273(CX), $0x00
-	JNE       kind199
+	JNE       kind223
 	VCVTPH2PS (BX)(R11*2), Z7
 	VCVTPH2PS 32(BX)(R11*2), Z8
-	JMP       done198
+	JMP       done222
 
-kind199:
+kind223:
 	VPMOVZXWD (BX)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(BX)(R11*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done198
+	JMP       done222
 
-done198:
+done222:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal201
+	JNE    reciprocal225
 	VDIVPS Z1, Z7, Z7
 	VDIVPS Z2, Z8, Z8
-	JMP    divided202
+	JMP    divided226
 
-reciprocal201:
+reciprocal225:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z1, Z9, Z9
 	VMULPS       Z9, Z7, Z7
@@ -2854,7 +3272,7 @@ reciprocal201:
 	VDIVPS       Z2, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided202:
+divided226:
 	VRNDSCALEPS $0x08, Z7, Z9
 	VRNDSCALEPS $0x08, Z8, Z10
 	VSUBPS      Z3, Z6, Z11
@@ -2872,21 +3290,21 @@ divided202:
 	VSUBPS      Z7, Z9, K1, Z11
 	VSUBPS      Z8, Z10, K2, Z12
 	CMPB        273(CX), $0x00
-	JNE         kind204
+	JNE         kind228
 	VCVTPH2PS   (DX)(R11*2), Z7
 	VCVTPH2PS   32(DX)(R11*2), Z8
-	JMP         done203
+	JMP         done227
 
-kind204:
+kind228:
 	VPMOVZXWD (DX)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(DX)(R11*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done203
+	JMP       done227
 
-done203:
+done227:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z11, Z7, Z9
@@ -2910,95 +3328,95 @@ done203:
 	VMOVAPS.Z Z7, K1, Z7
 	VMOVAPS.Z Z8, K2, Z8
 	CMPB      273(CX), $0x00
-	JNE       kind207
+	JNE       kind231
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	CMPB      76(CX), $0x00
-	JNE       around208
+	JNE       around232
 	VMOVDQU64 Y7, (SI)(R11*2)
 	VMOVDQU64 Y8, 32(SI)(R11*2)
-	JMP       stored209
+	JMP       stored233
 
-around208:
+around232:
 	VMOVNTDQ Y7, (SI)(R11*2)
 	VMOVNTDQ Y8, 32(SI)(R11*2)
 
-stored209:
-	JMP done206
+stored233:
+	JMP done230
 
-kind207:
+kind231:
 	VMOVDQA64 Z7, Z7
 	VPERMT2W  Z8, Z0, Z7
 	CMPB      76(CX), $0x00
-	JNE       around211
+	JNE       around235
 	VMOVDQU64 Z7, (SI)(R11*2)
-	JMP       stored212
+	JMP       stored236
 
-around211:
+around235:
 	VMOVNTDQ Z7, (SI)(R11*2)
 
-stored212:
-	JMP done206
+stored236:
+	JMP done230
 
-done206:
+done230:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group195
+	JNE  group219
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay213
+	JEQ  stay237
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay213:
+stay237:
 	SUBQ $0x00000040, AX
-	JMP  block192
+	JMP  block216
 
-blocks193:
-rest153:
-some214:
+blocks217:
+rest177:
+some238:
 	TESTQ     AX, AX
-	JLE       done215
+	JLE       done239
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded216
+	JEQ       loaded240
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded216:
+loaded240:
 	CMPB      73(CX), $0x00
-	JEQ       loaded217
+	JEQ       loaded241
 	VMOVUPS.Z (R8), K1, Z3
 
-loaded217:
+loaded241:
 	CMPB        273(CX), $0x00
-	JNE         kind219
+	JNE         kind243
 	VCVTPH2PS.Z (BX), K1, Z0
-	JMP         done218
+	JMP         done242
 
-kind219:
+kind243:
 	VPMOVZXWD.Z (BX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVAPS     Z0, Z0
-	JMP         done218
+	JMP         done242
 
-done218:
+done242:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal221
+	JNE    reciprocal245
 	VDIVPS Z1, Z0, Z0
-	JMP    divided222
+	JMP    divided246
 
-reciprocal221:
+reciprocal245:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z2
 	VDIVPS       Z1, Z2, Z2
 	VMULPS       Z2, Z0, Z0
 
-divided222:
+divided246:
 	VRNDSCALEPS $0x08, Z0, Z2
 	VSUBPS      Z3, Z6, Z4
 	VMINPS      Z4, Z2, Z4
@@ -3008,17 +3426,17 @@ divided222:
 	VCMPPS      $0x0c, Z4, Z2, K3
 	VSUBPS      Z0, Z2, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind224
+	JNE         kind248
 	VCVTPH2PS.Z (DX), K1, Z0
-	JMP         done223
+	JMP         done247
 
-kind224:
+kind248:
 	VPMOVZXWD.Z (DX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVAPS     Z0, Z0
-	JMP         done223
+	JMP         done247
 
-done223:
+done247:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z0, Z2
 	VMOVAPS.Z Z2, K4, Z2
@@ -3031,18 +3449,18 @@ done223:
 	VMOVUPS   Z2, K1, (R10)
 	VMOVAPS.Z Z0, K2, Z0
 	CMPB      273(CX), $0x00
-	JNE       kind227
+	JNE       kind251
 	VCVTPS2PH $0x00, Z0, Y0
 	VMOVDQU16 Y0, K1, (SI)
-	JMP       done226
+	JMP       done250
 
-kind227:
+kind251:
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
 	VMOVDQU16 Y0, K1, (SI)
-	JMP       done226
+	JMP       done250
 
-done226:
+done250:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -3051,9 +3469,9 @@ done226:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some214
+	JMP  some238
 
-done215:
+done239:
 	VZEROUPPER
 	RET
 
@@ -3103,7 +3521,7 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         280(CX), R11
+	MOVQ         312(CX), R11
 	MOVQ         88(CX), R12
 	TESTQ        R12, R12
 	JEQ          one1
@@ -3121,6 +3539,8 @@ run3:
 	VBROADCASTSS 1024(DI), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
+	CMPB         278(CX), $0x00
+	JEQ          kept9
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
@@ -3129,12 +3549,27 @@ run3:
 	VPXORD       Z10, Z10, Z10
 	VPXORD       Z11, Z11, Z11
 	VPXORD       Z12, Z12, Z12
-	MOVQ         AX, R8
+	JMP          begun10
+
+kept9:
+	VMOVUPS (R9), Z5
+	VMOVUPS 64(R9), Z6
+	VMOVUPS 128(R9), Z7
+	VMOVUPS 192(R9), Z8
+	VMOVUPS (R10), Z9
+	VMOVUPS 64(R10), Z10
+	VMOVUPS 128(R10), Z11
+	VMOVUPS 192(R10), Z12
+
+begun10:
+	MOVQ AX, R8
 
 next4:
+	CMPQ       R8, $0x00000040
+	JLT        rest5
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near7
+	JEQ        near11
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -3143,30 +3578,23 @@ next4:
 	PREFETCHT1 64(BX)(R13*1)
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
-
-near7:
 	CMPB       76(CX), $0x00
-	JNE        near8
-	MOVQ       80(CX), R13
-	TESTQ      R13, R13
-	JEQ        near8
+	JNE        near11
 	PREFETCHT0 (SI)(R13*1)
 	PREFETCHT0 64(SI)(R13*1)
 	PREFETCHT0 128(SI)(R13*1)
 	PREFETCHT0 192(SI)(R13*1)
 
-near8:
-	CMPQ    R8, $0x00000040
-	JLT     rest5
+near11:
 	VMOVUPS (BX), Z13
 	VMOVUPS 64(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal9
+	JNE     reciprocal12
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided10
+	JMP     divided13
 
-reciprocal9:
+reciprocal12:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -3174,7 +3602,7 @@ reciprocal9:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided10:
+divided13:
 	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z15
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z17
@@ -3214,25 +3642,25 @@ divided10:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around11
+	JNE         around14
 	VMOVDQU64   Z13, (SI)
 	VMOVDQU64   Z14, 64(SI)
-	JMP         stored12
+	JMP         stored15
 
-around11:
+around14:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored12:
+stored15:
 	VMOVUPS 128(BX), Z13
 	VMOVUPS 192(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal13
+	JNE     reciprocal16
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided14
+	JMP     divided17
 
-reciprocal13:
+reciprocal16:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -3240,7 +3668,7 @@ reciprocal13:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided14:
+divided17:
 	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z15
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z17
@@ -3280,16 +3708,16 @@ divided14:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around15
+	JNE         around18
 	VMOVDQU64   Z13, 128(SI)
 	VMOVDQU64   Z14, 192(SI)
-	JMP         stored16
+	JMP         stored19
 
-around15:
+around18:
 	VMOVNTDQ Z13, 128(SI)
 	VMOVNTDQ Z14, 192(SI)
 
-stored16:
+stored19:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
@@ -3297,135 +3725,115 @@ stored16:
 	JMP  next4
 
 rest5:
-	TESTQ     R8, R8
-	JLE       done6
-	MOVQ      $-1, R13
-	BZHIQ     R8, R13, R13
-	KMOVW     R13, K1
-	VMOVUPS.Z (BX), K1, Z13
-	CMPB      75(CX), $0x00
-	JNE       reciprocal17
-	VDIVPS    Z2, Z13, Z13
-	JMP       divided18
+	CMPQ       R8, $0x20
+	JLT        few20
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near21
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 (BX)(R13*1)
+	PREFETCHT1 64(BX)(R13*1)
+	CMPB       76(CX), $0x00
+	JNE        near21
+	PREFETCHT0 (SI)(R13*1)
+	PREFETCHT0 64(SI)(R13*1)
 
-reciprocal17:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z14
-	VDIVPS       Z2, Z14, Z14
-	VMULPS       Z14, Z13, Z13
+near21:
+	VMOVUPS (BX), Z13
+	VMOVUPS 64(BX), Z14
+	CMPB    75(CX), $0x00
+	JNE     reciprocal22
+	VDIVPS  Z2, Z13, Z13
+	VDIVPS  Z2, Z14, Z14
+	JMP     divided23
 
-divided18:
-	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z14
-	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z15
-	VMAXPS      (R11), Z15, Z15
-	VPADDD      64(R11), Z15, Z15
-	VORPS       Z14, Z15, Z15
-	VADDPS      Z15, Z13, Z16
-	VSUBPS      Z15, Z16, Z15
-	VORPS       Z14, Z15, Z14
-	VMINPS      Z3, Z13, Z15
-	VMAXPS      Z4, Z15, Z15
-	VCMPPS      $0x00, Z15, Z13, K2
-	VCMPPS      $0x0c, Z15, Z13, K3
-	VSUBPS      Z13, Z14, K2, Z15
-	VMOVUPS.Z   (DX), K1, Z13
-	KORW        K3, K2, K4
-	VMULPS      Z15, Z13, Z14
-	KANDW       K1, K4, K4
-	VADDPS      Z14, Z5, K4, Z5
-	KANDW       K1, K3, K3
+reciprocal22:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z2, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided23:
+	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z15
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
+	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z17
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
+	VMAXPS      (R11), Z17, Z17
+	VMAXPS      (R11), Z18, Z18
+	VPADDD      64(R11), Z17, Z17
+	VPADDD      64(R11), Z18, Z18
+	VORPS       Z15, Z17, Z17
+	VORPS       Z16, Z18, Z18
+	VADDPS      Z17, Z13, Z19
+	VADDPS      Z18, Z14, Z20
+	VSUBPS      Z17, Z19, Z17
+	VSUBPS      Z18, Z20, Z18
+	VORPS       Z15, Z17, Z15
+	VORPS       Z16, Z18, Z16
+	VMINPS      Z3, Z13, Z17
+	VMINPS      Z3, Z14, Z18
+	VMAXPS      Z4, Z17, Z17
+	VMAXPS      Z4, Z18, Z18
+	VCMPPS      $0x00, Z17, Z13, K1
+	VCMPPS      $0x00, Z18, Z14, K2
+	VCMPPS      $0x0c, Z17, Z13, K3
+	VCMPPS      $0x0c, Z18, Z14, K4
+	VSUBPS      Z13, Z15, K1, Z17
+	VSUBPS      Z14, Z16, K2, Z18
+	VMOVUPS     (DX), Z13
+	VMOVUPS     64(DX), Z14
+	KORW        K3, K1, K5
+	KORW        K4, K2, K6
+	VMULPS      Z17, Z13, Z15
+	VMULPS      Z18, Z14, Z16
+	VADDPS      Z15, Z5, K5, Z5
+	VADDPS      Z16, Z6, K6, Z6
 	VADDPS      Z13, Z9, K3, Z9
-	VMOVAPS.Z   Z13, K2, Z13
-	CMPQ        R8, $0x10
-	JLT         partly19
+	VADDPS      Z14, Z10, K4, Z10
+	VMOVAPS.Z   Z13, K1, Z13
+	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around21
+	JNE         around24
 	VMOVDQU64   Z13, (SI)
-	JMP         stored22
+	VMOVDQU64   Z14, 64(SI)
+	JMP         stored25
 
-around21:
+around24:
 	VMOVNTDQ Z13, (SI)
+	VMOVNTDQ Z14, 64(SI)
 
-stored22:
-	JMP stored20
+stored25:
+	SUBQ       $0x20, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near26
+	PREFETCHT1 128(DX)(R13*1)
+	PREFETCHT1 128(BX)(R13*1)
+	CMPB       76(CX), $0x00
+	JNE        near26
+	PREFETCHT0 128(SI)(R13*1)
 
-partly19:
-	VMOVUPS Z13, K1, (SI)
-
-stored20:
-	SUBQ      $0x10, R8
-	TESTQ     R8, R8
-	JLE       done6
-	MOVQ      $-1, R13
-	BZHIQ     R8, R13, R13
-	KMOVW     R13, K1
-	VMOVUPS.Z 64(BX), K1, Z13
-	CMPB      75(CX), $0x00
-	JNE       reciprocal23
-	VDIVPS    Z2, Z13, Z13
-	JMP       divided24
-
-reciprocal23:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z14
-	VDIVPS       Z2, Z14, Z14
-	VMULPS       Z14, Z13, Z13
-
-divided24:
-	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z14
-	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z15
-	VMAXPS      (R11), Z15, Z15
-	VPADDD      64(R11), Z15, Z15
-	VORPS       Z14, Z15, Z15
-	VADDPS      Z15, Z13, Z16
-	VSUBPS      Z15, Z16, Z15
-	VORPS       Z14, Z15, Z14
-	VMINPS      Z3, Z13, Z15
-	VMAXPS      Z4, Z15, Z15
-	VCMPPS      $0x00, Z15, Z13, K2
-	VCMPPS      $0x0c, Z15, Z13, K3
-	VSUBPS      Z13, Z14, K2, Z15
-	VMOVUPS.Z   64(DX), K1, Z13
-	KORW        K3, K2, K4
-	VMULPS      Z15, Z13, Z14
-	KANDW       K1, K4, K4
-	VADDPS      Z14, Z6, K4, Z6
-	KANDW       K1, K3, K3
-	VADDPS      Z13, Z10, K3, Z10
-	VMOVAPS.Z   Z13, K2, Z13
-	CMPQ        R8, $0x10
-	JLT         partly25
-	CMPB        76(CX), $0x00
-	JNE         around27
-	VMOVDQU64   Z13, 64(SI)
-	JMP         stored28
-
-around27:
-	VMOVNTDQ Z13, 64(SI)
-
-stored28:
-	JMP stored26
-
-partly25:
-	VMOVUPS Z13, K1, 64(SI)
-
-stored26:
-	SUBQ      $0x10, R8
-	TESTQ     R8, R8
-	JLE       done6
+near26:
 	MOVQ      $-1, R13
 	BZHIQ     R8, R13, R13
 	KMOVW     R13, K1
 	VMOVUPS.Z 128(BX), K1, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal29
+	JNE       reciprocal27
 	VDIVPS    Z2, Z13, Z13
-	JMP       divided30
+	JMP       divided28
 
-reciprocal29:
+reciprocal27:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided30:
+divided28:
 	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z14
 	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z15
 	VMAXPS      (R11), Z15, Z15
@@ -3448,40 +3856,50 @@ divided30:
 	VADDPS      Z13, Z11, K3, Z11
 	VMOVAPS.Z   Z13, K2, Z13
 	CMPQ        R8, $0x10
-	JLT         partly31
+	JLT         partly29
 	CMPB        76(CX), $0x00
-	JNE         around33
+	JNE         around31
 	VMOVDQU64   Z13, 128(SI)
-	JMP         stored34
+	JMP         stored32
 
-around33:
+around31:
 	VMOVNTDQ Z13, 128(SI)
 
-stored34:
-	JMP stored32
+stored32:
+	JMP stored30
 
-partly31:
+partly29:
 	VMOVUPS Z13, K1, 128(SI)
 
-stored32:
-	SUBQ      $0x10, R8
-	TESTQ     R8, R8
-	JLE       done6
+stored30:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near33
+	PREFETCHT1 192(DX)(R13*1)
+	PREFETCHT1 192(BX)(R13*1)
+	CMPB       76(CX), $0x00
+	JNE        near33
+	PREFETCHT0 192(SI)(R13*1)
+
+near33:
 	MOVQ      $-1, R13
 	BZHIQ     R8, R13, R13
 	KMOVW     R13, K1
 	VMOVUPS.Z 192(BX), K1, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal35
+	JNE       reciprocal34
 	VDIVPS    Z2, Z13, Z2
-	JMP       divided36
+	JMP       divided35
 
-reciprocal35:
+reciprocal34:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z13, Z2
 
-divided36:
+divided35:
 	VANDPS.BCST all32_80000000<>+0(SB), Z2, Z13
 	VANDPS.BCST all32_7f800000<>+0(SB), Z2, Z14
 	VMAXPS      (R11), Z14, Z14
@@ -3504,60 +3922,251 @@ divided36:
 	VADDPS      Z2, Z12, K3, Z12
 	VMOVAPS.Z   Z2, K2, Z2
 	CMPQ        R8, $0x10
-	JLT         partly37
+	JLT         partly36
 	CMPB        76(CX), $0x00
-	JNE         around39
+	JNE         around38
 	VMOVDQU64   Z2, 192(SI)
-	JMP         stored40
+	JMP         stored39
 
-around39:
+around38:
 	VMOVNTDQ Z2, 192(SI)
 
-stored40:
-	JMP stored38
+stored39:
+	JMP stored37
 
-partly37:
+partly36:
 	VMOVUPS Z2, K1, 192(SI)
 
-stored38:
+stored37:
+	SUBQ $0x10, R8
+	JMP  done6
+
+few20:
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near40
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 (BX)(R13*1)
+	CMPB       76(CX), $0x00
+	JNE        near40
+	PREFETCHT0 (SI)(R13*1)
+
+near40:
+	MOVQ      $-1, R13
+	BZHIQ     R8, R13, R13
+	KMOVW     R13, K1
+	VMOVUPS.Z (BX), K1, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal41
+	VDIVPS    Z2, Z13, Z13
+	JMP       divided42
+
+reciprocal41:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z13, Z13
+
+divided42:
+	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z14
+	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z15
+	VMAXPS      (R11), Z15, Z15
+	VPADDD      64(R11), Z15, Z15
+	VORPS       Z14, Z15, Z15
+	VADDPS      Z15, Z13, Z16
+	VSUBPS      Z15, Z16, Z15
+	VORPS       Z14, Z15, Z14
+	VMINPS      Z3, Z13, Z15
+	VMAXPS      Z4, Z15, Z15
+	VCMPPS      $0x00, Z15, Z13, K2
+	VCMPPS      $0x0c, Z15, Z13, K3
+	VSUBPS      Z13, Z14, K2, Z15
+	VMOVUPS.Z   (DX), K1, Z13
+	KORW        K3, K2, K4
+	VMULPS      Z15, Z13, Z14
+	KANDW       K1, K4, K4
+	VADDPS      Z14, Z5, K4, Z5
+	KANDW       K1, K3, K3
+	VADDPS      Z13, Z9, K3, Z9
+	VMOVAPS.Z   Z13, K2, Z13
+	CMPQ        R8, $0x10
+	JLT         partly43
+	CMPB        76(CX), $0x00
+	JNE         around45
+	VMOVDQU64   Z13, (SI)
+	JMP         stored46
+
+around45:
+	VMOVNTDQ Z13, (SI)
+
+stored46:
+	JMP stored44
+
+partly43:
+	VMOVUPS Z13, K1, (SI)
+
+stored44:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near47
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 64(BX)(R13*1)
+	CMPB       76(CX), $0x00
+	JNE        near47
+	PREFETCHT0 64(SI)(R13*1)
+
+near47:
+	MOVQ      $-1, R13
+	BZHIQ     R8, R13, R13
+	KMOVW     R13, K1
+	VMOVUPS.Z 64(BX), K1, Z13
+	CMPB      75(CX), $0x00
+	JNE       reciprocal48
+	VDIVPS    Z2, Z13, Z2
+	JMP       divided49
+
+reciprocal48:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z2, Z14, Z14
+	VMULPS       Z14, Z13, Z2
+
+divided49:
+	VANDPS.BCST all32_80000000<>+0(SB), Z2, Z13
+	VANDPS.BCST all32_7f800000<>+0(SB), Z2, Z14
+	VMAXPS      (R11), Z14, Z14
+	VPADDD      64(R11), Z14, Z14
+	VORPS       Z13, Z14, Z14
+	VADDPS      Z14, Z2, Z15
+	VSUBPS      Z14, Z15, Z14
+	VORPS       Z13, Z14, Z13
+	VMINPS      Z3, Z2, Z3
+	VMAXPS      Z4, Z3, Z3
+	VCMPPS      $0x00, Z3, Z2, K2
+	VCMPPS      $0x0c, Z3, Z2, K3
+	VSUBPS      Z2, Z13, K2, Z3
+	VMOVUPS.Z   64(DX), K1, Z2
+	KORW        K3, K2, K4
+	VMULPS      Z3, Z2, Z3
+	KANDW       K1, K4, K4
+	VADDPS      Z3, Z6, K4, Z6
+	KANDW       K1, K3, K3
+	VADDPS      Z2, Z10, K3, Z10
+	VMOVAPS.Z   Z2, K2, Z2
+	CMPQ        R8, $0x10
+	JLT         partly50
+	CMPB        76(CX), $0x00
+	JNE         around52
+	VMOVDQU64   Z2, 64(SI)
+	JMP         stored53
+
+around52:
+	VMOVNTDQ Z2, 64(SI)
+
+stored53:
+	JMP stored51
+
+partly50:
+	VMOVUPS Z2, K1, 64(SI)
+
+stored51:
 	SUBQ $0x10, R8
 
 done6:
-	VMOVUPS Z5, (R9)
-	VMOVUPS Z6, 64(R9)
-	VMOVUPS Z7, 128(R9)
-	VMOVUPS Z8, 192(R9)
-	VMOVUPS Z9, (R10)
-	VMOVUPS Z10, 64(R10)
-	VMOVUPS Z11, 128(R10)
-	VMOVUPS Z12, 192(R10)
-	ADDQ    $0x00000200, R9
-	ADDQ    $0x00000200, R10
-	MOVQ    232(CX), DX
-	ADDQ    152(CX), DX
-	MOVQ    240(CX), BX
-	ADDQ    184(CX), BX
-	MOVQ    248(CX), SI
-	ADDQ    216(CX), SI
-	ADDQ    $0x00000004, DI
-	DECQ    R12
-	JNE     run3
+	CMPB          279(CX), $0x00
+	JEQ           turn7
+	VADDPS        Z7, Z5, Z5
+	VADDPS        Z8, Z6, Z6
+	VADDPS        Z6, Z5, Z5
+	VADDPS        Z11, Z9, Z9
+	VADDPS        Z12, Z10, Z10
+	VADDPS        Z10, Z9, Z9
+	VINSERTF64X4  $0x01, Y9, Z5, Z2
+	VSHUFF64X2    $0xee, Z9, Z5, Z3
+	VADDPS        Z3, Z2, Z2
+	VSHUFF64X2    $0xb1, Z2, Z2, Z3
+	VADDPS        Z3, Z2, Z2
+	VPERMILPS     $0x4e, Z2, Z3
+	VADDPS        Z3, Z2, Z2
+	VPERMILPS     $0xb1, Z2, Z3
+	VADDPS        Z3, Z2, Z2
+	VEXTRACTF64X4 $0x01, Z2, Y3
+	MOVQ          296(CX), DX
+	VMOVSS        X2, (DX)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), DX
+	VMOVSS        X3, (DX)
+	ADDQ          $0x00000004, 304(CX)
+	JMP           over8
+
+turn7:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z2
+	VPADDD.BCST 280(CX), Z2, Z2
+	MOVQ        288(CX), DX
+	VMOVDQA64   Z2, Z3
+	VPERMI2PS   Z6, Z5, Z3
+	VMOVUPS     Z3, (R9)(DX*1)
+	VMOVDQA64   Z2, Z3
+	VPERMI2PS   Z10, Z9, Z3
+	VMOVUPS     Z3, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z2, Z3
+	VPERMI2PS   Z7, Z6, Z3
+	VMOVUPS     Z3, (R9)(DX*1)
+	VMOVDQA64   Z2, Z3
+	VPERMI2PS   Z11, Z10, Z3
+	VMOVUPS     Z3, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z2, Z3
+	VPERMI2PS   Z8, Z7, Z3
+	VMOVUPS     Z3, (R9)(DX*1)
+	VMOVDQA64   Z2, Z3
+	VPERMI2PS   Z12, Z11, Z3
+	VMOVUPS     Z3, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z2, Z3
+	VPERMI2PS   Z5, Z8, Z3
+	VMOVUPS     Z3, (R9)(DX*1)
+	VMOVDQA64   Z2, Z2
+	VPERMI2PS   Z9, Z12, Z2
+	VMOVUPS     Z2, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+
+over8:
+	ADDQ $0x00000200, R9
+	ADDQ $0x00000200, R10
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	ADDQ $0x00000004, DI
+	DECQ R12
+	JNE  run3
 	VZEROUPPER
 	RET
 
 other2:
-step41:
+step54:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn45:
+turn58:
 	CMPQ AX, 104(CX)
-	JLT  turns47
+	JLT  turns60
 	MOVQ 96(CX), R13
 	MOVQ DI, R14
 
-strand48:
+strand61:
 	VBROADCASTSS (R14), Z2
 	VBROADCASTSS 1024(R14), Z3
 	VSUBPS       Z3, Z0, Z4
@@ -3572,10 +4181,10 @@ strand48:
 	VMOVUPS      128(R10), Z11
 	VMOVUPS      192(R10), Z12
 
-block46:
+block59:
 	MOVQ       80(CX), R15
 	TESTQ      R15, R15
-	JEQ        near49
+	JEQ        near62
 	PREFETCHT1 (DX)(R15*1)
 	PREFETCHT1 64(DX)(R15*1)
 	PREFETCHT1 128(DX)(R15*1)
@@ -3585,16 +4194,16 @@ block46:
 	PREFETCHT1 128(BX)(R15*1)
 	PREFETCHT1 192(BX)(R15*1)
 
-near49:
+near62:
 	VMOVUPS (BX), Z13
 	VMOVUPS 64(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal50
+	JNE     reciprocal63
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided51
+	JMP     divided64
 
-reciprocal50:
+reciprocal63:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -3602,7 +4211,7 @@ reciprocal50:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided51:
+divided64:
 	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z15
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z17
@@ -3642,25 +4251,25 @@ divided51:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around65
 	VMOVDQU64   Z13, (SI)
 	VMOVDQU64   Z14, 64(SI)
-	JMP         stored53
+	JMP         stored66
 
-around52:
+around65:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored53:
+stored66:
 	VMOVUPS 128(BX), Z13
 	VMOVUPS 192(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal54
+	JNE     reciprocal67
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided55
+	JMP     divided68
 
-reciprocal54:
+reciprocal67:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -3668,7 +4277,7 @@ reciprocal54:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided55:
+divided68:
 	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z15
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z17
@@ -3708,21 +4317,21 @@ divided55:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around56
+	JNE         around69
 	VMOVDQU64   Z13, 128(SI)
 	VMOVDQU64   Z14, 192(SI)
-	JMP         stored57
+	JMP         stored70
 
-around56:
+around69:
 	VMOVNTDQ Z13, 128(SI)
 	VMOVNTDQ Z14, 192(SI)
 
-stored57:
+stored70:
 	ADDQ    $+256, DX
 	ADDQ    $+256, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block46
+	JNE     block59
 	VMOVUPS Z5, (R9)
 	VMOVUPS Z6, 64(R9)
 	VMOVUPS Z7, 128(R9)
@@ -3736,47 +4345,47 @@ stored57:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R14
 	DECQ    R13
-	JNE     strand48
+	JNE     strand61
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn45
+	JMP     turn58
 
-turns47:
-some58:
+turns60:
+some71:
 	TESTQ      AX, AX
-	JLE        done59
+	JLE        done72
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near60
+	JEQ        near73
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near60:
+near73:
 	MOVQ 96(CX), R8
 	MOVQ DI, R13
 
-strand61:
+strand74:
 	VBROADCASTSS (R13), Z2
 	VBROADCASTSS 1024(R13), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
 	VMOVUPS.Z    (BX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal62
+	JNE          reciprocal75
 	VDIVPS       Z2, Z5, Z2
-	JMP          divided63
+	JMP          divided76
 
-reciprocal62:
+reciprocal75:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z2, Z6, Z6
 	VMULPS       Z6, Z5, Z2
 
-divided63:
+divided76:
 	VANDPS.BCST all32_80000000<>+0(SB), Z2, Z5
 	VANDPS.BCST all32_7f800000<>+0(SB), Z2, Z6
 	VMAXPS      (R11), Z6, Z6
@@ -3811,7 +4420,7 @@ divided63:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R13
 	DECQ        R8
-	JNE         strand61
+	JNE         strand74
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -3824,11 +4433,11 @@ divided63:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some58
+	JMP         some71
 
-done59:
+done72:
 	DECQ R12
-	JEQ  steps42
+	JEQ  steps55
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -3839,9 +4448,9 @@ done59:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step41
+	JMP  step54
 
-steps42:
+steps55:
 	VZEROUPPER
 	RET
 
@@ -3853,9 +4462,9 @@ one1:
 	VBROADCASTSS 56(CX), Z4
 	VBROADCASTSS 64(CX), Z5
 	CMPB         74(CX), $0x00
-	JNE          wide65
+	JNE          wide78
 	CMPQ         AX, $0x00000040
-	JLT          rest64
+	JLT          rest77
 	VMOVUPS      (R9), Z6
 	VMOVUPS      64(R9), Z7
 	VMOVUPS      128(R9), Z8
@@ -3865,12 +4474,12 @@ one1:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block66:
+block79:
 	CMPQ       AX, $0x00000040
-	JLT        blocks67
+	JLT        blocks80
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near68
+	JEQ        near81
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -3880,28 +4489,28 @@ block66:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 
-near68:
+near81:
 	CMPB    72(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded82
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded69:
+loaded82:
 	CMPB    73(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded83
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded70:
+loaded83:
 	VMOVUPS (BX), Z14
 	VMOVUPS 64(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal71
+	JNE     reciprocal84
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided72
+	JMP     divided85
 
-reciprocal71:
+reciprocal84:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -3909,7 +4518,7 @@ reciprocal71:
 	VDIVPS       Z1, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided72:
+divided85:
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
 	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
@@ -3953,37 +4562,37 @@ divided72:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around73
+	JNE         around86
 	VMOVDQU64   Z14, (SI)
 	VMOVDQU64   Z15, 64(SI)
-	JMP         stored74
+	JMP         stored87
 
-around73:
+around86:
 	VMOVNTDQ Z14, (SI)
 	VMOVNTDQ Z15, 64(SI)
 
-stored74:
+stored87:
 	CMPB    72(CX), $0x00
-	JEQ     loaded75
+	JEQ     loaded88
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded75:
+loaded88:
 	CMPB    73(CX), $0x00
-	JEQ     loaded76
+	JEQ     loaded89
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded76:
+loaded89:
 	VMOVUPS 128(BX), Z14
 	VMOVUPS 192(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal77
+	JNE     reciprocal90
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided78
+	JMP     divided91
 
-reciprocal77:
+reciprocal90:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -3991,7 +4600,7 @@ reciprocal77:
 	VDIVPS       Z1, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided78:
+divided91:
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
 	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
@@ -4035,25 +4644,25 @@ divided78:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around79
+	JNE         around92
 	VMOVDQU64   Z14, 128(SI)
 	VMOVDQU64   Z15, 192(SI)
-	JMP         stored80
+	JMP         stored93
 
-around79:
+around92:
 	VMOVNTDQ Z14, 128(SI)
 	VMOVNTDQ Z15, 192(SI)
 
-stored80:
+stored93:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block66
+	JMP  block79
 
-blocks67:
+blocks80:
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -4062,15 +4671,15 @@ blocks67:
 	VMOVUPS Z11, 64(R10)
 	VMOVUPS Z12, 128(R10)
 	VMOVUPS Z13, 192(R10)
-	JMP     rest64
+	JMP     rest77
 
-wide65:
-block81:
+wide78:
+block94:
 	CMPQ       AX, $0x00000040
-	JLT        blocks82
+	JLT        blocks95
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near83
+	JEQ        near96
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -4080,31 +4689,31 @@ block81:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 
-near83:
+near96:
 	XORQ R12, R12
 
-group84:
+group97:
 	CMPB    72(CX), $0x00
-	JEQ     loaded85
+	JEQ     loaded98
 	VMOVUPS (DI)(R12*4), Z0
 	VMOVUPS 64(DI)(R12*4), Z1
 
-loaded85:
+loaded98:
 	CMPB    73(CX), $0x00
-	JEQ     loaded86
+	JEQ     loaded99
 	VMOVUPS (R8)(R12*4), Z2
 	VMOVUPS 64(R8)(R12*4), Z3
 
-loaded86:
+loaded99:
 	VMOVUPS (BX)(R12*4), Z6
 	VMOVUPS 64(BX)(R12*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal87
+	JNE     reciprocal100
 	VDIVPS  Z0, Z6, Z6
 	VDIVPS  Z1, Z7, Z7
-	JMP     divided88
+	JMP     divided101
 
-reciprocal87:
+reciprocal100:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z0, Z8, Z8
 	VMULPS       Z8, Z6, Z6
@@ -4112,7 +4721,7 @@ reciprocal87:
 	VDIVPS       Z1, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided88:
+divided101:
 	VANDPS.BCST all32_80000000<>+0(SB), Z6, Z8
 	VANDPS.BCST all32_80000000<>+0(SB), Z7, Z9
 	VANDPS.BCST all32_7f800000<>+0(SB), Z6, Z10
@@ -4168,63 +4777,63 @@ divided88:
 	VMOVAPS.Z   Z6, K1, Z6
 	VMOVAPS.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around89
+	JNE         around102
 	VMOVDQU64   Z6, (SI)(R12*4)
 	VMOVDQU64   Z7, 64(SI)(R12*4)
-	JMP         stored90
+	JMP         stored103
 
-around89:
+around102:
 	VMOVNTDQ Z6, (SI)(R12*4)
 	VMOVNTDQ Z7, 64(SI)(R12*4)
 
-stored90:
+stored103:
 	ADDQ $0x00000020, R12
 	CMPQ R12, $0x00000040
-	JNE  group84
+	JNE  group97
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay91
+	JEQ  stay104
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay91:
+stay104:
 	SUBQ $0x00000040, AX
-	JMP  block81
+	JMP  block94
 
-blocks82:
-rest64:
-some92:
+blocks95:
+rest77:
+some105:
 	TESTQ     AX, AX
-	JLE       done93
+	JLE       done106
 	MOVQ      $-1, R12
 	BZHIQ     AX, R12, R12
 	KMOVW     R12, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded94
+	JEQ       loaded107
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded94:
+loaded107:
 	CMPB      73(CX), $0x00
-	JEQ       loaded95
+	JEQ       loaded108
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded95:
+loaded108:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal96
+	JNE       reciprocal109
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided97
+	JMP       divided110
 
-reciprocal96:
+reciprocal109:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z3
 	VDIVPS       Z0, Z3, Z3
 	VMULPS       Z3, Z1, Z1
 
-divided97:
+divided110:
 	VANDPS.BCST all32_80000000<>+0(SB), Z1, Z3
 	VANDPS.BCST all32_7f800000<>+0(SB), Z1, Z6
 	VMAXPS      (R11), Z6, Z6
@@ -4261,9 +4870,9 @@ divided97:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some92
+	JMP         some105
 
-done93:
+done106:
 	VZEROUPPER
 	RET
 
@@ -4299,7 +4908,7 @@ TEXT ·fakeQuantizeBackwardAVX512F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         280(CX), R11
+	MOVQ         312(CX), R11
 	MOVQ         88(CX), R12
 	TESTQ        R12, R12
 	JEQ          one1
@@ -4791,7 +5400,7 @@ TEXT ·fakeQuantizeBackwardAVX512H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         280(CX), R11
+	MOVQ         312(CX), R11
 	VPMOVZXBW    odd16<>+0(SB), Z0
 	MOVQ         88(CX), R12
 	TESTQ        R12, R12
@@ -4810,6 +5419,8 @@ run3:
 	VBROADCASTSS 1024(DI), Z4
 	VSUBPS       Z4, Z1, Z5
 	VSUBPS       Z4, Z2, Z4
+	CMPB         278(CX), $0x00
+	JEQ          kept9
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
@@ -4818,52 +5429,60 @@ run3:
 	VPXORD       Z11, Z11, Z11
 	VPXORD       Z12, Z12, Z12
 	VPXORD       Z13, Z13, Z13
-	MOVQ         AX, R8
+	JMP          begun10
+
+kept9:
+	VMOVUPS (R9), Z6
+	VMOVUPS 64(R9), Z7
+	VMOVUPS 128(R9), Z8
+	VMOVUPS 192(R9), Z9
+	VMOVUPS (R10), Z10
+	VMOVUPS 64(R10), Z11
+	VMOVUPS 128(R10), Z12
+	VMOVUPS 192(R10), Z13
+
+begun10:
+	MOVQ AX, R8
 
 next4:
+	CMPQ       R8, $0x00000040
+	JLT        rest5
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near7
+	JEQ        near11
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 (BX)(R13*1)
 	PREFETCHT1 64(BX)(R13*1)
-
-near7:
 	CMPB       76(CX), $0x00
-	JNE        near8
-	MOVQ       80(CX), R13
-	TESTQ      R13, R13
-	JEQ        near8
+	JNE        near11
 	PREFETCHT0 (SI)(R13*1)
 	PREFETCHT0 64(SI)(R13*1)
 
-near8:
-	CMPQ      R8, $0x00000040
-	JLT       rest5
+near11:
 	CMPB      273(CX), $0x00
-	JNE       kind10
+	JNE       kind13
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
-	JMP       done9
+	JMP       done12
 
-kind10:
+kind13:
 	VPMOVZXWD (BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done9
+	JMP       done12
 
-done9:
+done12:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal12
+	JNE    reciprocal15
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided13
+	JMP    divided16
 
-reciprocal12:
+reciprocal15:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -4871,7 +5490,7 @@ reciprocal12:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided13:
+divided16:
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
 	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
@@ -4899,21 +5518,21 @@ divided13:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind15
+	JNE         kind18
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
-	JMP         done14
+	JMP         done17
 
-kind15:
+kind18:
 	VPMOVZXWD (DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done14
+	JMP       done17
 
-done14:
+done17:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -4925,60 +5544,60 @@ done14:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind18
+	JNE       kind21
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around19
+	JNE       around22
 	VMOVDQU64 Y14, (SI)
 	VMOVDQU64 Y15, 32(SI)
-	JMP       stored20
-
-around19:
-	VMOVNTDQ Y14, (SI)
-	VMOVNTDQ Y15, 32(SI)
-
-stored20:
-	JMP done17
-
-kind18:
-	VMOVDQA64 Z14, Z14
-	VPERMT2W  Z15, Z0, Z14
-	CMPB      76(CX), $0x00
-	JNE       around22
-	VMOVDQU64 Z14, (SI)
 	JMP       stored23
 
 around22:
-	VMOVNTDQ Z14, (SI)
+	VMOVNTDQ Y14, (SI)
+	VMOVNTDQ Y15, 32(SI)
 
 stored23:
-	JMP done17
+	JMP done20
 
-done17:
+kind21:
+	VMOVDQA64 Z14, Z14
+	VPERMT2W  Z15, Z0, Z14
+	CMPB      76(CX), $0x00
+	JNE       around25
+	VMOVDQU64 Z14, (SI)
+	JMP       stored26
+
+around25:
+	VMOVNTDQ Z14, (SI)
+
+stored26:
+	JMP done20
+
+done20:
 	CMPB      273(CX), $0x00
-	JNE       kind25
+	JNE       kind28
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
-	JMP       done24
+	JMP       done27
 
-kind25:
+kind28:
 	VPMOVZXWD 64(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done24
+	JMP       done27
 
-done24:
+done27:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal27
+	JNE    reciprocal30
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided28
+	JMP    divided31
 
-reciprocal27:
+reciprocal30:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -4986,7 +5605,7 @@ reciprocal27:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided28:
+divided31:
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
 	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
@@ -5014,21 +5633,21 @@ divided28:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind30
+	JNE         kind33
 	VCVTPH2PS   64(DX), Z14
 	VCVTPH2PS   96(DX), Z15
-	JMP         done29
+	JMP         done32
 
-kind30:
+kind33:
 	VPMOVZXWD 64(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done29
+	JMP       done32
 
-done29:
+done32:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -5040,37 +5659,37 @@ done29:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind33
+	JNE       kind36
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around34
+	JNE       around37
 	VMOVDQU64 Y14, 64(SI)
 	VMOVDQU64 Y15, 96(SI)
-	JMP       stored35
-
-around34:
-	VMOVNTDQ Y14, 64(SI)
-	VMOVNTDQ Y15, 96(SI)
-
-stored35:
-	JMP done32
-
-kind33:
-	VMOVDQA64 Z14, Z14
-	VPERMT2W  Z15, Z0, Z14
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU64 Z14, 64(SI)
 	JMP       stored38
 
 around37:
-	VMOVNTDQ Z14, 64(SI)
+	VMOVNTDQ Y14, 64(SI)
+	VMOVNTDQ Y15, 96(SI)
 
 stored38:
-	JMP done32
+	JMP done35
 
-done32:
+kind36:
+	VMOVDQA64 Z14, Z14
+	VPERMT2W  Z15, Z0, Z14
+	CMPB      76(CX), $0x00
+	JNE       around40
+	VMOVDQU64 Z14, 64(SI)
+	JMP       stored41
+
+around40:
+	VMOVNTDQ Z14, 64(SI)
+
+stored41:
+	JMP done35
+
+done35:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -5078,214 +5697,172 @@ done32:
 	JMP  next4
 
 rest5:
-	TESTQ       R8, R8
-	JLE         done6
-	MOVQ        $-1, R13
-	BZHIQ       R8, R13, R13
-	KMOVW       R13, K1
-	CMPB        273(CX), $0x00
-	JNE         kind40
-	VCVTPH2PS.Z (BX), K1, Z14
-	JMP         done39
+	CMPQ       R8, $0x20
+	JLT        few42
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near43
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 (BX)(R13*1)
+	CMPB       76(CX), $0x00
+	JNE        near43
+	PREFETCHT0 (SI)(R13*1)
 
-kind40:
-	VPMOVZXWD.Z (BX), K1, Z14
-	VPSLLD      $0x10, Z14, Z14
-	VMOVAPS     Z14, Z14
-	JMP         done39
-
-done39:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal42
-	VDIVPS Z3, Z14, Z14
-	JMP    divided43
-
-reciprocal42:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z15
-	VDIVPS       Z3, Z15, Z15
-	VMULPS       Z15, Z14, Z14
-
-divided43:
-	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z15
-	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z16
-	VMAXPS      (R11), Z16, Z16
-	VPADDD      64(R11), Z16, Z16
-	VORPS       Z15, Z16, Z16
-	VADDPS      Z16, Z14, Z17
-	VSUBPS      Z16, Z17, Z16
-	VORPS       Z15, Z16, Z15
-	VMINPS      Z4, Z14, Z16
-	VMAXPS      Z5, Z16, Z16
-	VCMPPS      $0x00, Z16, Z14, K2
-	VCMPPS      $0x0c, Z16, Z14, K3
-	VSUBPS      Z14, Z15, K2, Z16
-	CMPB        273(CX), $0x00
-	JNE         kind45
-	VCVTPH2PS.Z (DX), K1, Z14
-	JMP         done44
+near43:
+	CMPB      273(CX), $0x00
+	JNE       kind45
+	VCVTPH2PS (BX), Z14
+	VCVTPH2PS 32(BX), Z15
+	JMP       done44
 
 kind45:
-	VPMOVZXWD.Z (DX), K1, Z14
-	VPSLLD      $0x10, Z14, Z14
-	VMOVAPS     Z14, Z14
-	JMP         done44
+	VPMOVZXWD (BX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 32(BX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done44
 
 done44:
-	KORW      K3, K2, K4
-	VMULPS    Z16, Z14, Z15
-	KANDW     K1, K4, K4
-	VADDPS    Z15, Z6, K4, Z6
-	KANDW     K1, K3, K3
-	VADDPS    Z14, Z10, K3, Z10
-	VMOVAPS.Z Z14, K2, Z14
-	CMPB      273(CX), $0x00
-	JNE       kind48
-	VCVTPS2PH $0x00, Z14, Y14
-	CMPQ      R8, $0x10
-	JLT       partly49
-	VMOVDQU64 Y14, (SI)
-	JMP       stored50
-
-partly49:
-	VMOVDQU16 Y14, K1, (SI)
-
-stored50:
-	JMP done47
-
-kind48:
-	VPSRLD    $0x10, Z14, Z14
-	VPMOVDW   Z14, Y14
-	CMPQ      R8, $0x10
-	JLT       partly52
-	VMOVDQU64 Y14, (SI)
-	JMP       stored53
-
-partly52:
-	VMOVDQU16 Y14, K1, (SI)
-
-stored53:
-	JMP done47
-
-done47:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
-	MOVQ        $-1, R13
-	BZHIQ       R8, R13, R13
-	KMOVW       R13, K1
-	CMPB        273(CX), $0x00
-	JNE         kind55
-	VCVTPH2PS.Z 32(BX), K1, Z14
-	JMP         done54
-
-kind55:
-	VPMOVZXWD.Z 32(BX), K1, Z14
-	VPSLLD      $0x10, Z14, Z14
-	VMOVAPS     Z14, Z14
-	JMP         done54
-
-done54:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal57
+	JNE    reciprocal47
 	VDIVPS Z3, Z14, Z14
-	JMP    divided58
+	VDIVPS Z3, Z15, Z15
+	JMP    divided48
 
-reciprocal57:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z15
-	VDIVPS       Z3, Z15, Z15
-	VMULPS       Z15, Z14, Z14
+reciprocal47:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z15, Z15
 
-divided58:
-	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z15
-	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z16
-	VMAXPS      (R11), Z16, Z16
-	VPADDD      64(R11), Z16, Z16
-	VORPS       Z15, Z16, Z16
-	VADDPS      Z16, Z14, Z17
-	VSUBPS      Z16, Z17, Z16
-	VORPS       Z15, Z16, Z15
-	VMINPS      Z4, Z14, Z16
-	VMAXPS      Z5, Z16, Z16
-	VCMPPS      $0x00, Z16, Z14, K2
-	VCMPPS      $0x0c, Z16, Z14, K3
-	VSUBPS      Z14, Z15, K2, Z16
+divided48:
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
+	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
+	VANDPS.BCST all32_7f800000<>+0(SB), Z15, Z19
+	VMAXPS      (R11), Z18, Z18
+	VMAXPS      (R11), Z19, Z19
+	VPADDD      64(R11), Z18, Z18
+	VPADDD      64(R11), Z19, Z19
+	VORPS       Z16, Z18, Z18
+	VORPS       Z17, Z19, Z19
+	VADDPS      Z18, Z14, Z20
+	VADDPS      Z19, Z15, Z21
+	VSUBPS      Z18, Z20, Z18
+	VSUBPS      Z19, Z21, Z19
+	VORPS       Z16, Z18, Z16
+	VORPS       Z17, Z19, Z17
+	VMINPS      Z4, Z14, Z18
+	VMINPS      Z4, Z15, Z19
+	VMAXPS      Z5, Z18, Z18
+	VMAXPS      Z5, Z19, Z19
+	VCMPPS      $0x00, Z18, Z14, K1
+	VCMPPS      $0x00, Z19, Z15, K2
+	VCMPPS      $0x0c, Z18, Z14, K3
+	VCMPPS      $0x0c, Z19, Z15, K4
+	VSUBPS      Z14, Z16, K1, Z18
+	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind60
-	VCVTPH2PS.Z 32(DX), K1, Z14
-	JMP         done59
+	JNE         kind50
+	VCVTPH2PS   (DX), Z14
+	VCVTPH2PS   32(DX), Z15
+	JMP         done49
 
-kind60:
-	VPMOVZXWD.Z 32(DX), K1, Z14
-	VPSLLD      $0x10, Z14, Z14
-	VMOVAPS     Z14, Z14
-	JMP         done59
+kind50:
+	VPMOVZXWD (DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 32(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done49
 
-done59:
-	KORW      K3, K2, K4
-	VMULPS    Z16, Z14, Z15
-	KANDW     K1, K4, K4
-	VADDPS    Z15, Z7, K4, Z7
-	KANDW     K1, K3, K3
-	VADDPS    Z14, Z11, K3, Z11
-	VMOVAPS.Z Z14, K2, Z14
+done49:
+	KORW      K3, K1, K5
+	KORW      K4, K2, K6
+	VMULPS    Z18, Z14, Z16
+	VMULPS    Z19, Z15, Z17
+	VADDPS    Z16, Z6, K5, Z6
+	VADDPS    Z17, Z7, K6, Z7
+	VADDPS    Z14, Z10, K3, Z10
+	VADDPS    Z15, Z11, K4, Z11
+	VMOVAPS.Z Z14, K1, Z14
+	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind63
+	JNE       kind53
 	VCVTPS2PH $0x00, Z14, Y14
-	CMPQ      R8, $0x10
-	JLT       partly64
-	VMOVDQU64 Y14, 32(SI)
-	JMP       stored65
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPB      76(CX), $0x00
+	JNE       around54
+	VMOVDQU64 Y14, (SI)
+	VMOVDQU64 Y15, 32(SI)
+	JMP       stored55
 
-partly64:
-	VMOVDQU16 Y14, K1, 32(SI)
+around54:
+	VMOVNTDQ Y14, (SI)
+	VMOVNTDQ Y15, 32(SI)
 
-stored65:
-	JMP done62
+stored55:
+	JMP done52
 
-kind63:
-	VPSRLD    $0x10, Z14, Z14
-	VPMOVDW   Z14, Y14
-	CMPQ      R8, $0x10
-	JLT       partly67
-	VMOVDQU64 Y14, 32(SI)
-	JMP       stored68
+kind53:
+	VMOVDQA64 Z14, Z14
+	VPERMT2W  Z15, Z0, Z14
+	CMPB      76(CX), $0x00
+	JNE       around57
+	VMOVDQU64 Z14, (SI)
+	JMP       stored58
 
-partly67:
-	VMOVDQU16 Y14, K1, 32(SI)
+around57:
+	VMOVNTDQ Z14, (SI)
 
-stored68:
-	JMP done62
+stored58:
+	JMP done52
 
-done62:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
+done52:
+	SUBQ       $0x20, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near59
+	PREFETCHT1 64(DX)(R13*1)
+	PREFETCHT1 64(BX)(R13*1)
+	CMPB       76(CX), $0x00
+	JNE        near59
+	PREFETCHT0 64(SI)(R13*1)
+
+near59:
 	MOVQ        $-1, R13
 	BZHIQ       R8, R13, R13
 	KMOVW       R13, K1
 	CMPB        273(CX), $0x00
-	JNE         kind70
+	JNE         kind61
 	VCVTPH2PS.Z 64(BX), K1, Z14
-	JMP         done69
+	JMP         done60
 
-kind70:
+kind61:
 	VPMOVZXWD.Z 64(BX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done69
+	JMP         done60
 
-done69:
+done60:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal72
+	JNE    reciprocal63
 	VDIVPS Z3, Z14, Z14
-	JMP    divided73
+	JMP    divided64
 
-reciprocal72:
+reciprocal63:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z3, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided73:
+divided64:
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z15
 	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z16
 	VMAXPS      (R11), Z16, Z16
@@ -5300,17 +5877,17 @@ divided73:
 	VCMPPS      $0x0c, Z16, Z14, K3
 	VSUBPS      Z14, Z15, K2, Z16
 	CMPB        273(CX), $0x00
-	JNE         kind75
+	JNE         kind66
 	VCVTPH2PS.Z 64(DX), K1, Z14
-	JMP         done74
+	JMP         done65
 
-kind75:
+kind66:
 	VPMOVZXWD.Z 64(DX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done74
+	JMP         done65
 
-done74:
+done65:
 	KORW      K3, K2, K4
 	VMULPS    Z16, Z14, Z15
 	KANDW     K1, K4, K4
@@ -5319,63 +5896,73 @@ done74:
 	VADDPS    Z14, Z12, K3, Z12
 	VMOVAPS.Z Z14, K2, Z14
 	CMPB      273(CX), $0x00
-	JNE       kind78
+	JNE       kind69
 	VCVTPS2PH $0x00, Z14, Y14
 	CMPQ      R8, $0x10
-	JLT       partly79
+	JLT       partly70
 	VMOVDQU64 Y14, 64(SI)
-	JMP       stored80
+	JMP       stored71
 
-partly79:
+partly70:
 	VMOVDQU16 Y14, K1, 64(SI)
 
-stored80:
-	JMP done77
+stored71:
+	JMP done68
 
-kind78:
+kind69:
 	VPSRLD    $0x10, Z14, Z14
 	VPMOVDW   Z14, Y14
 	CMPQ      R8, $0x10
-	JLT       partly82
+	JLT       partly73
 	VMOVDQU64 Y14, 64(SI)
-	JMP       stored83
+	JMP       stored74
 
-partly82:
+partly73:
 	VMOVDQU16 Y14, K1, 64(SI)
 
-stored83:
-	JMP done77
+stored74:
+	JMP done68
 
-done77:
-	SUBQ        $0x10, R8
-	TESTQ       R8, R8
-	JLE         done6
+done68:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near75
+	PREFETCHT1 96(DX)(R13*1)
+	PREFETCHT1 96(BX)(R13*1)
+	CMPB       76(CX), $0x00
+	JNE        near75
+	PREFETCHT0 96(SI)(R13*1)
+
+near75:
 	MOVQ        $-1, R13
 	BZHIQ       R8, R13, R13
 	KMOVW       R13, K1
 	CMPB        273(CX), $0x00
-	JNE         kind85
+	JNE         kind77
 	VCVTPH2PS.Z 96(BX), K1, Z14
-	JMP         done84
+	JMP         done76
 
-kind85:
+kind77:
 	VPMOVZXWD.Z 96(BX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done84
+	JMP         done76
 
-done84:
+done76:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal87
+	JNE    reciprocal79
 	VDIVPS Z3, Z14, Z3
-	JMP    divided88
+	JMP    divided80
 
-reciprocal87:
+reciprocal79:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z3, Z15, Z15
 	VMULPS       Z15, Z14, Z3
 
-divided88:
+divided80:
 	VANDPS.BCST all32_80000000<>+0(SB), Z3, Z14
 	VANDPS.BCST all32_7f800000<>+0(SB), Z3, Z15
 	VMAXPS      (R11), Z15, Z15
@@ -5390,17 +5977,17 @@ divided88:
 	VCMPPS      $0x0c, Z4, Z3, K3
 	VSUBPS      Z3, Z14, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind90
+	JNE         kind82
 	VCVTPH2PS.Z 96(DX), K1, Z3
-	JMP         done89
+	JMP         done81
 
-kind90:
+kind82:
 	VPMOVZXWD.Z 96(DX), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done89
+	JMP         done81
 
-done89:
+done81:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z3, Z4
 	KANDW     K1, K4, K4
@@ -5409,72 +5996,331 @@ done89:
 	VADDPS    Z3, Z13, K3, Z13
 	VMOVAPS.Z Z3, K2, Z3
 	CMPB      273(CX), $0x00
-	JNE       kind93
+	JNE       kind85
 	VCVTPS2PH $0x00, Z3, Y3
 	CMPQ      R8, $0x10
-	JLT       partly94
+	JLT       partly86
 	VMOVDQU64 Y3, 96(SI)
-	JMP       stored95
+	JMP       stored87
 
-partly94:
+partly86:
 	VMOVDQU16 Y3, K1, 96(SI)
 
-stored95:
-	JMP done92
+stored87:
+	JMP done84
 
-kind93:
+kind85:
 	VPSRLD    $0x10, Z3, Z3
 	VPMOVDW   Z3, Y3
 	CMPQ      R8, $0x10
-	JLT       partly97
+	JLT       partly89
 	VMOVDQU64 Y3, 96(SI)
-	JMP       stored98
+	JMP       stored90
 
-partly97:
+partly89:
 	VMOVDQU16 Y3, K1, 96(SI)
 
-stored98:
-	JMP done92
+stored90:
+	JMP done84
+
+done84:
+	SUBQ $0x10, R8
+	JMP  done6
+
+few42:
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near91
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 (BX)(R13*1)
+	CMPB       76(CX), $0x00
+	JNE        near91
+	PREFETCHT0 (SI)(R13*1)
+
+near91:
+	MOVQ        $-1, R13
+	BZHIQ       R8, R13, R13
+	KMOVW       R13, K1
+	CMPB        273(CX), $0x00
+	JNE         kind93
+	VCVTPH2PS.Z (BX), K1, Z14
+	JMP         done92
+
+kind93:
+	VPMOVZXWD.Z (BX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done92
 
 done92:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal95
+	VDIVPS Z3, Z14, Z14
+	JMP    divided96
+
+reciprocal95:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z3, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+
+divided96:
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z15
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z16
+	VMAXPS      (R11), Z16, Z16
+	VPADDD      64(R11), Z16, Z16
+	VORPS       Z15, Z16, Z16
+	VADDPS      Z16, Z14, Z17
+	VSUBPS      Z16, Z17, Z16
+	VORPS       Z15, Z16, Z15
+	VMINPS      Z4, Z14, Z16
+	VMAXPS      Z5, Z16, Z16
+	VCMPPS      $0x00, Z16, Z14, K2
+	VCMPPS      $0x0c, Z16, Z14, K3
+	VSUBPS      Z14, Z15, K2, Z16
+	CMPB        273(CX), $0x00
+	JNE         kind98
+	VCVTPH2PS.Z (DX), K1, Z14
+	JMP         done97
+
+kind98:
+	VPMOVZXWD.Z (DX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done97
+
+done97:
+	KORW      K3, K2, K4
+	VMULPS    Z16, Z14, Z15
+	KANDW     K1, K4, K4
+	VADDPS    Z15, Z6, K4, Z6
+	KANDW     K1, K3, K3
+	VADDPS    Z14, Z10, K3, Z10
+	VMOVAPS.Z Z14, K2, Z14
+	CMPB      273(CX), $0x00
+	JNE       kind101
+	VCVTPS2PH $0x00, Z14, Y14
+	CMPQ      R8, $0x10
+	JLT       partly102
+	VMOVDQU64 Y14, (SI)
+	JMP       stored103
+
+partly102:
+	VMOVDQU16 Y14, K1, (SI)
+
+stored103:
+	JMP done100
+
+kind101:
+	VPSRLD    $0x10, Z14, Z14
+	VPMOVDW   Z14, Y14
+	CMPQ      R8, $0x10
+	JLT       partly105
+	VMOVDQU64 Y14, (SI)
+	JMP       stored106
+
+partly105:
+	VMOVDQU16 Y14, K1, (SI)
+
+stored106:
+	JMP done100
+
+done100:
+	SUBQ       $0x10, R8
+	TESTQ      R8, R8
+	JLE        done6
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near107
+	PREFETCHT1 32(DX)(R13*1)
+	PREFETCHT1 32(BX)(R13*1)
+	CMPB       76(CX), $0x00
+	JNE        near107
+	PREFETCHT0 32(SI)(R13*1)
+
+near107:
+	MOVQ        $-1, R13
+	BZHIQ       R8, R13, R13
+	KMOVW       R13, K1
+	CMPB        273(CX), $0x00
+	JNE         kind109
+	VCVTPH2PS.Z 32(BX), K1, Z14
+	JMP         done108
+
+kind109:
+	VPMOVZXWD.Z 32(BX), K1, Z14
+	VPSLLD      $0x10, Z14, Z14
+	VMOVAPS     Z14, Z14
+	JMP         done108
+
+done108:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal111
+	VDIVPS Z3, Z14, Z3
+	JMP    divided112
+
+reciprocal111:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z3, Z15, Z15
+	VMULPS       Z15, Z14, Z3
+
+divided112:
+	VANDPS.BCST all32_80000000<>+0(SB), Z3, Z14
+	VANDPS.BCST all32_7f800000<>+0(SB), Z3, Z15
+	VMAXPS      (R11), Z15, Z15
+	VPADDD      64(R11), Z15, Z15
+	VORPS       Z14, Z15, Z15
+	VADDPS      Z15, Z3, Z16
+	VSUBPS      Z15, Z16, Z15
+	VORPS       Z14, Z15, Z14
+	VMINPS      Z4, Z3, Z4
+	VMAXPS      Z5, Z4, Z4
+	VCMPPS      $0x00, Z4, Z3, K2
+	VCMPPS      $0x0c, Z4, Z3, K3
+	VSUBPS      Z3, Z14, K2, Z4
+	CMPB        273(CX), $0x00
+	JNE         kind114
+	VCVTPH2PS.Z 32(DX), K1, Z3
+	JMP         done113
+
+kind114:
+	VPMOVZXWD.Z 32(DX), K1, Z3
+	VPSLLD      $0x10, Z3, Z3
+	VMOVAPS     Z3, Z3
+	JMP         done113
+
+done113:
+	KORW      K3, K2, K4
+	VMULPS    Z4, Z3, Z4
+	KANDW     K1, K4, K4
+	VADDPS    Z4, Z7, K4, Z7
+	KANDW     K1, K3, K3
+	VADDPS    Z3, Z11, K3, Z11
+	VMOVAPS.Z Z3, K2, Z3
+	CMPB      273(CX), $0x00
+	JNE       kind117
+	VCVTPS2PH $0x00, Z3, Y3
+	CMPQ      R8, $0x10
+	JLT       partly118
+	VMOVDQU64 Y3, 32(SI)
+	JMP       stored119
+
+partly118:
+	VMOVDQU16 Y3, K1, 32(SI)
+
+stored119:
+	JMP done116
+
+kind117:
+	VPSRLD    $0x10, Z3, Z3
+	VPMOVDW   Z3, Y3
+	CMPQ      R8, $0x10
+	JLT       partly121
+	VMOVDQU64 Y3, 32(SI)
+	JMP       stored122
+
+partly121:
+	VMOVDQU16 Y3, K1, 32(SI)
+
+stored122:
+	JMP done116
+
+done116:
 	SUBQ $0x10, R8
 
 done6:
-	VMOVUPS Z6, (R9)
-	VMOVUPS Z7, 64(R9)
-	VMOVUPS Z8, 128(R9)
-	VMOVUPS Z9, 192(R9)
-	VMOVUPS Z10, (R10)
-	VMOVUPS Z11, 64(R10)
-	VMOVUPS Z12, 128(R10)
-	VMOVUPS Z13, 192(R10)
-	ADDQ    $0x00000200, R9
-	ADDQ    $0x00000200, R10
-	MOVQ    232(CX), DX
-	ADDQ    152(CX), DX
-	MOVQ    240(CX), BX
-	ADDQ    184(CX), BX
-	MOVQ    248(CX), SI
-	ADDQ    216(CX), SI
-	ADDQ    $0x00000004, DI
-	DECQ    R12
-	JNE     run3
+	CMPB          279(CX), $0x00
+	JEQ           turn7
+	VADDPS        Z8, Z6, Z6
+	VADDPS        Z9, Z7, Z7
+	VADDPS        Z7, Z6, Z6
+	VADDPS        Z12, Z10, Z10
+	VADDPS        Z13, Z11, Z11
+	VADDPS        Z11, Z10, Z10
+	VINSERTF64X4  $0x01, Y10, Z6, Z3
+	VSHUFF64X2    $0xee, Z10, Z6, Z4
+	VADDPS        Z4, Z3, Z3
+	VSHUFF64X2    $0xb1, Z3, Z3, Z4
+	VADDPS        Z4, Z3, Z3
+	VPERMILPS     $0x4e, Z3, Z4
+	VADDPS        Z4, Z3, Z3
+	VPERMILPS     $0xb1, Z3, Z4
+	VADDPS        Z4, Z3, Z3
+	VEXTRACTF64X4 $0x01, Z3, Y4
+	MOVQ          296(CX), DX
+	VMOVSS        X3, (DX)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), DX
+	VMOVSS        X4, (DX)
+	ADDQ          $0x00000004, 304(CX)
+	JMP           over8
+
+turn7:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPADDD.BCST 280(CX), Z3, Z3
+	MOVQ        288(CX), DX
+	VMOVDQA64   Z3, Z4
+	VPERMI2PS   Z7, Z6, Z4
+	VMOVUPS     Z4, (R9)(DX*1)
+	VMOVDQA64   Z3, Z4
+	VPERMI2PS   Z11, Z10, Z4
+	VMOVUPS     Z4, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z3, Z4
+	VPERMI2PS   Z8, Z7, Z4
+	VMOVUPS     Z4, (R9)(DX*1)
+	VMOVDQA64   Z3, Z4
+	VPERMI2PS   Z12, Z11, Z4
+	VMOVUPS     Z4, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z3, Z4
+	VPERMI2PS   Z9, Z8, Z4
+	VMOVUPS     Z4, (R9)(DX*1)
+	VMOVDQA64   Z3, Z4
+	VPERMI2PS   Z13, Z12, Z4
+	VMOVUPS     Z4, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+	VMOVDQA64   Z3, Z4
+	VPERMI2PS   Z6, Z9, Z4
+	VMOVUPS     Z4, (R9)(DX*1)
+	VMOVDQA64   Z3, Z3
+	VPERMI2PS   Z10, Z13, Z3
+	VMOVUPS     Z3, (R10)(DX*1)
+	ADDQ        $0x00000040, DX
+	ANDQ        $0x000000ff, DX
+
+over8:
+	ADDQ $0x00000200, R9
+	ADDQ $0x00000200, R10
+	MOVQ 232(CX), DX
+	ADDQ 152(CX), DX
+	MOVQ 240(CX), BX
+	ADDQ 184(CX), BX
+	MOVQ 248(CX), SI
+	ADDQ 216(CX), SI
+	ADDQ $0x00000004, DI
+	DECQ R12
+	JNE  run3
 	VZEROUPPER
 	RET
 
 other2:
-step99:
+step123:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn103:
+turn127:
 	CMPQ AX, 104(CX)
-	JLT  turns105
+	JLT  turns129
 	MOVQ 96(CX), R13
 	MOVQ DI, R14
 
-strand106:
+strand130:
 	VBROADCASTSS (R14), Z3
 	VBROADCASTSS 1024(R14), Z4
 	VSUBPS       Z4, Z1, Z5
@@ -5489,39 +6335,39 @@ strand106:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block104:
+block128:
 	MOVQ       80(CX), R15
 	TESTQ      R15, R15
-	JEQ        near107
+	JEQ        near131
 	PREFETCHT1 (DX)(R15*1)
 	PREFETCHT1 64(DX)(R15*1)
 	PREFETCHT1 (BX)(R15*1)
 	PREFETCHT1 64(BX)(R15*1)
 
-near107:
+near131:
 	CMPB      273(CX), $0x00
-	JNE       kind109
+	JNE       kind133
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
-	JMP       done108
+	JMP       done132
 
-kind109:
+kind133:
 	VPMOVZXWD (BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done108
+	JMP       done132
 
-done108:
+done132:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal111
+	JNE    reciprocal135
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided112
+	JMP    divided136
 
-reciprocal111:
+reciprocal135:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -5529,7 +6375,7 @@ reciprocal111:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided112:
+divided136:
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
 	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
@@ -5557,21 +6403,21 @@ divided112:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind114
+	JNE         kind138
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
-	JMP         done113
+	JMP         done137
 
-kind114:
+kind138:
 	VPMOVZXWD (DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done113
+	JMP       done137
 
-done113:
+done137:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -5583,60 +6429,60 @@ done113:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind117
+	JNE       kind141
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around118
+	JNE       around142
 	VMOVDQU64 Y14, (SI)
 	VMOVDQU64 Y15, 32(SI)
-	JMP       stored119
+	JMP       stored143
 
-around118:
+around142:
 	VMOVNTDQ Y14, (SI)
 	VMOVNTDQ Y15, 32(SI)
 
-stored119:
-	JMP done116
+stored143:
+	JMP done140
 
-kind117:
+kind141:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	CMPB      76(CX), $0x00
-	JNE       around121
+	JNE       around145
 	VMOVDQU64 Z14, (SI)
-	JMP       stored122
+	JMP       stored146
 
-around121:
+around145:
 	VMOVNTDQ Z14, (SI)
 
-stored122:
-	JMP done116
+stored146:
+	JMP done140
 
-done116:
+done140:
 	CMPB      273(CX), $0x00
-	JNE       kind124
+	JNE       kind148
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
-	JMP       done123
+	JMP       done147
 
-kind124:
+kind148:
 	VPMOVZXWD 64(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done123
+	JMP       done147
 
-done123:
+done147:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal126
+	JNE    reciprocal150
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided127
+	JMP    divided151
 
-reciprocal126:
+reciprocal150:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -5644,7 +6490,7 @@ reciprocal126:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided127:
+divided151:
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
 	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
@@ -5672,21 +6518,21 @@ divided127:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind129
+	JNE         kind153
 	VCVTPH2PS   64(DX), Z14
 	VCVTPH2PS   96(DX), Z15
-	JMP         done128
+	JMP         done152
 
-kind129:
+kind153:
 	VPMOVZXWD 64(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done128
+	JMP       done152
 
-done128:
+done152:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -5698,42 +6544,42 @@ done128:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind132
+	JNE       kind156
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around133
+	JNE       around157
 	VMOVDQU64 Y14, 64(SI)
 	VMOVDQU64 Y15, 96(SI)
-	JMP       stored134
+	JMP       stored158
 
-around133:
+around157:
 	VMOVNTDQ Y14, 64(SI)
 	VMOVNTDQ Y15, 96(SI)
 
-stored134:
-	JMP done131
+stored158:
+	JMP done155
 
-kind132:
+kind156:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	CMPB      76(CX), $0x00
-	JNE       around136
+	JNE       around160
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored137
+	JMP       stored161
 
-around136:
+around160:
 	VMOVNTDQ Z14, 64(SI)
 
-stored137:
-	JMP done131
+stored161:
+	JMP done155
 
-done131:
+done155:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block104
+	JNE     block128
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -5747,58 +6593,58 @@ done131:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R14
 	DECQ    R13
-	JNE     strand106
+	JNE     strand130
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn103
+	JMP     turn127
 
-turns105:
-some138:
+turns129:
+some162:
 	TESTQ      AX, AX
-	JLE        done139
+	JLE        done163
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near140
+	JEQ        near164
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near140:
+near164:
 	MOVQ 96(CX), R8
 	MOVQ DI, R13
 
-strand141:
+strand165:
 	VBROADCASTSS (R13), Z3
 	VBROADCASTSS 1024(R13), Z4
 	VSUBPS       Z4, Z1, Z5
 	VSUBPS       Z4, Z2, Z4
 	CMPB         273(CX), $0x00
-	JNE          kind143
+	JNE          kind167
 	VCVTPH2PS.Z  (BX), K1, Z6
-	JMP          done142
+	JMP          done166
 
-kind143:
+kind167:
 	VPMOVZXWD.Z (BX), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done142
+	JMP         done166
 
-done142:
+done166:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal145
+	JNE    reciprocal169
 	VDIVPS Z3, Z6, Z3
-	JMP    divided146
+	JMP    divided170
 
-reciprocal145:
+reciprocal169:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z6, Z3
 
-divided146:
+divided170:
 	VANDPS.BCST all32_80000000<>+0(SB), Z3, Z6
 	VANDPS.BCST all32_7f800000<>+0(SB), Z3, Z7
 	VMAXPS      (R11), Z7, Z7
@@ -5813,17 +6659,17 @@ divided146:
 	VCMPPS      $0x0c, Z4, Z3, K3
 	VSUBPS      Z3, Z6, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind148
+	JNE         kind172
 	VCVTPH2PS.Z (DX), K1, Z3
-	JMP         done147
+	JMP         done171
 
-kind148:
+kind172:
 	VPMOVZXWD.Z (DX), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done147
+	JMP         done171
 
-done147:
+done171:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z3, Z4
 	VMOVAPS.Z Z4, K4, Z4
@@ -5836,18 +6682,18 @@ done147:
 	VMOVUPS   Z4, K1, (R10)
 	VMOVAPS.Z Z3, K2, Z3
 	CMPB      273(CX), $0x00
-	JNE       kind151
+	JNE       kind175
 	VCVTPS2PH $0x00, Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done150
+	JMP       done174
 
-kind151:
+kind175:
 	VPSRLD    $0x10, Z3, Z3
 	VPMOVDW   Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done150
+	JMP       done174
 
-done150:
+done174:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -5856,7 +6702,7 @@ done150:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R13
 	DECQ R8
-	JNE  strand141
+	JNE  strand165
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -5869,11 +6715,11 @@ done150:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some138
+	JMP  some162
 
-done139:
+done163:
 	DECQ R12
-	JEQ  steps100
+	JEQ  steps124
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -5884,9 +6730,9 @@ done139:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step99
+	JMP  step123
 
-steps100:
+steps124:
 	VZEROUPPER
 	RET
 
@@ -5898,9 +6744,9 @@ one1:
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 	CMPB         74(CX), $0x00
-	JNE          wide154
+	JNE          wide178
 	CMPQ         AX, $0x00000040
-	JLT          rest153
+	JLT          rest177
 	VMOVUPS      (R9), Z7
 	VMOVUPS      64(R9), Z8
 	VMOVUPS      128(R9), Z9
@@ -5910,53 +6756,53 @@ one1:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block155:
+block179:
 	CMPQ       AX, $0x00000040
-	JLT        blocks156
+	JLT        blocks180
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near157
+	JEQ        near181
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 
-near157:
+near181:
 	CMPB    72(CX), $0x00
-	JEQ     loaded158
+	JEQ     loaded182
 	VMOVUPS (DI), Z1
 	VMOVUPS 64(DI), Z2
 
-loaded158:
+loaded182:
 	CMPB    73(CX), $0x00
-	JEQ     loaded159
+	JEQ     loaded183
 	VMOVUPS (R8), Z3
 	VMOVUPS 64(R8), Z4
 
-loaded159:
+loaded183:
 	CMPB      273(CX), $0x00
-	JNE       kind161
+	JNE       kind185
 	VCVTPH2PS (BX), Z15
 	VCVTPH2PS 32(BX), Z16
-	JMP       done160
+	JMP       done184
 
-kind161:
+kind185:
 	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done160
+	JMP       done184
 
-done160:
+done184:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal163
+	JNE    reciprocal187
 	VDIVPS Z1, Z15, Z15
 	VDIVPS Z2, Z16, Z16
-	JMP    divided164
+	JMP    divided188
 
-reciprocal163:
+reciprocal187:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z17
 	VDIVPS       Z1, Z17, Z17
 	VMULPS       Z17, Z15, Z15
@@ -5964,7 +6810,7 @@ reciprocal163:
 	VDIVPS       Z2, Z17, Z17
 	VMULPS       Z17, Z16, Z16
 
-divided164:
+divided188:
 	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
 	VANDPS.BCST all32_80000000<>+0(SB), Z16, Z18
 	VANDPS.BCST all32_7f800000<>+0(SB), Z15, Z19
@@ -5996,21 +6842,21 @@ divided164:
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
 	CMPB        273(CX), $0x00
-	JNE         kind166
+	JNE         kind190
 	VCVTPH2PS   (DX), Z15
 	VCVTPH2PS   32(DX), Z16
-	JMP         done165
+	JMP         done189
 
-kind166:
+kind190:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done165
+	JMP       done189
 
-done165:
+done189:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z19, Z15, Z17
@@ -6022,72 +6868,72 @@ done165:
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind169
+	JNE       kind193
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around170
+	JNE       around194
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
-	JMP       stored171
+	JMP       stored195
 
-around170:
+around194:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 
-stored171:
-	JMP done168
+stored195:
+	JMP done192
 
-kind169:
+kind193:
 	VMOVDQA64 Z15, Z15
 	VPERMT2W  Z16, Z0, Z15
 	CMPB      76(CX), $0x00
-	JNE       around173
+	JNE       around197
 	VMOVDQU64 Z15, (SI)
-	JMP       stored174
+	JMP       stored198
 
-around173:
+around197:
 	VMOVNTDQ Z15, (SI)
 
-stored174:
-	JMP done168
+stored198:
+	JMP done192
 
-done168:
+done192:
 	CMPB    72(CX), $0x00
-	JEQ     loaded175
+	JEQ     loaded199
 	VMOVUPS 128(DI), Z1
 	VMOVUPS 192(DI), Z2
 
-loaded175:
+loaded199:
 	CMPB    73(CX), $0x00
-	JEQ     loaded176
+	JEQ     loaded200
 	VMOVUPS 128(R8), Z3
 	VMOVUPS 192(R8), Z4
 
-loaded176:
+loaded200:
 	CMPB      273(CX), $0x00
-	JNE       kind178
+	JNE       kind202
 	VCVTPH2PS 64(BX), Z15
 	VCVTPH2PS 96(BX), Z16
-	JMP       done177
+	JMP       done201
 
-kind178:
+kind202:
 	VPMOVZXWD 64(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 96(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done177
+	JMP       done201
 
-done177:
+done201:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal180
+	JNE    reciprocal204
 	VDIVPS Z1, Z15, Z15
 	VDIVPS Z2, Z16, Z16
-	JMP    divided181
+	JMP    divided205
 
-reciprocal180:
+reciprocal204:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z17
 	VDIVPS       Z1, Z17, Z17
 	VMULPS       Z17, Z15, Z15
@@ -6095,7 +6941,7 @@ reciprocal180:
 	VDIVPS       Z2, Z17, Z17
 	VMULPS       Z17, Z16, Z16
 
-divided181:
+divided205:
 	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
 	VANDPS.BCST all32_80000000<>+0(SB), Z16, Z18
 	VANDPS.BCST all32_7f800000<>+0(SB), Z15, Z19
@@ -6127,21 +6973,21 @@ divided181:
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
 	CMPB        273(CX), $0x00
-	JNE         kind183
+	JNE         kind207
 	VCVTPH2PS   64(DX), Z15
 	VCVTPH2PS   96(DX), Z16
-	JMP         done182
+	JMP         done206
 
-kind183:
+kind207:
 	VPMOVZXWD 64(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 96(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done182
+	JMP       done206
 
-done182:
+done206:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z19, Z15, Z17
@@ -6153,46 +6999,46 @@ done182:
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind186
+	JNE       kind210
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around187
+	JNE       around211
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored188
+	JMP       stored212
 
-around187:
+around211:
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored188:
-	JMP done185
+stored212:
+	JMP done209
 
-kind186:
+kind210:
 	VMOVDQA64 Z15, Z15
 	VPERMT2W  Z16, Z0, Z15
 	CMPB      76(CX), $0x00
-	JNE       around190
+	JNE       around214
 	VMOVDQU64 Z15, 64(SI)
-	JMP       stored191
+	JMP       stored215
 
-around190:
+around214:
 	VMOVNTDQ Z15, 64(SI)
 
-stored191:
-	JMP done185
+stored215:
+	JMP done209
 
-done185:
+done209:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block155
+	JMP  block179
 
-blocks156:
+blocks180:
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -6201,59 +7047,59 @@ blocks156:
 	VMOVUPS Z12, 64(R10)
 	VMOVUPS Z13, 128(R10)
 	VMOVUPS Z14, 192(R10)
-	JMP     rest153
+	JMP     rest177
 
-wide154:
-block192:
+wide178:
+block216:
 	CMPQ       AX, $0x00000040
-	JLT        blocks193
+	JLT        blocks217
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near194
+	JEQ        near218
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 
-near194:
+near218:
 	XORQ R12, R12
 
-group195:
+group219:
 	CMPB    72(CX), $0x00
-	JEQ     loaded196
+	JEQ     loaded220
 	VMOVUPS (DI)(R12*4), Z1
 	VMOVUPS 64(DI)(R12*4), Z2
 
-loaded196:
+loaded220:
 	CMPB    73(CX), $0x00
-	JEQ     loaded197
+	JEQ     loaded221
 	VMOVUPS (R8)(R12*4), Z3
 	VMOVUPS 64(R8)(R12*4), Z4
 
-loaded197:
+loaded221:
 	CMPB      273(CX), $0x00
-	JNE       kind199
+	JNE       kind223
 	VCVTPH2PS (BX)(R12*2), Z7
 	VCVTPH2PS 32(BX)(R12*2), Z8
-	JMP       done198
+	JMP       done222
 
-kind199:
+kind223:
 	VPMOVZXWD (BX)(R12*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(BX)(R12*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done198
+	JMP       done222
 
-done198:
+done222:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal201
+	JNE    reciprocal225
 	VDIVPS Z1, Z7, Z7
 	VDIVPS Z2, Z8, Z8
-	JMP    divided202
+	JMP    divided226
 
-reciprocal201:
+reciprocal225:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z1, Z9, Z9
 	VMULPS       Z9, Z7, Z7
@@ -6261,7 +7107,7 @@ reciprocal201:
 	VDIVPS       Z2, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided202:
+divided226:
 	VANDPS.BCST all32_80000000<>+0(SB), Z7, Z9
 	VANDPS.BCST all32_80000000<>+0(SB), Z8, Z10
 	VANDPS.BCST all32_7f800000<>+0(SB), Z7, Z11
@@ -6293,21 +7139,21 @@ divided202:
 	VSUBPS      Z7, Z9, K1, Z11
 	VSUBPS      Z8, Z10, K2, Z12
 	CMPB        273(CX), $0x00
-	JNE         kind204
+	JNE         kind228
 	VCVTPH2PS   (DX)(R12*2), Z7
 	VCVTPH2PS   32(DX)(R12*2), Z8
-	JMP         done203
+	JMP         done227
 
-kind204:
+kind228:
 	VPMOVZXWD (DX)(R12*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(DX)(R12*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done203
+	JMP       done227
 
-done203:
+done227:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z11, Z7, Z9
@@ -6331,95 +7177,95 @@ done203:
 	VMOVAPS.Z Z7, K1, Z7
 	VMOVAPS.Z Z8, K2, Z8
 	CMPB      273(CX), $0x00
-	JNE       kind207
+	JNE       kind231
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	CMPB      76(CX), $0x00
-	JNE       around208
+	JNE       around232
 	VMOVDQU64 Y7, (SI)(R12*2)
 	VMOVDQU64 Y8, 32(SI)(R12*2)
-	JMP       stored209
+	JMP       stored233
 
-around208:
+around232:
 	VMOVNTDQ Y7, (SI)(R12*2)
 	VMOVNTDQ Y8, 32(SI)(R12*2)
 
-stored209:
-	JMP done206
+stored233:
+	JMP done230
 
-kind207:
+kind231:
 	VMOVDQA64 Z7, Z7
 	VPERMT2W  Z8, Z0, Z7
 	CMPB      76(CX), $0x00
-	JNE       around211
+	JNE       around235
 	VMOVDQU64 Z7, (SI)(R12*2)
-	JMP       stored212
+	JMP       stored236
 
-around211:
+around235:
 	VMOVNTDQ Z7, (SI)(R12*2)
 
-stored212:
-	JMP done206
+stored236:
+	JMP done230
 
-done206:
+done230:
 	ADDQ $0x00000020, R12
 	CMPQ R12, $0x00000040
-	JNE  group195
+	JNE  group219
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay213
+	JEQ  stay237
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay213:
+stay237:
 	SUBQ $0x00000040, AX
-	JMP  block192
+	JMP  block216
 
-blocks193:
-rest153:
-some214:
+blocks217:
+rest177:
+some238:
 	TESTQ     AX, AX
-	JLE       done215
+	JLE       done239
 	MOVQ      $-1, R12
 	BZHIQ     AX, R12, R12
 	KMOVW     R12, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded216
+	JEQ       loaded240
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded216:
+loaded240:
 	CMPB      73(CX), $0x00
-	JEQ       loaded217
+	JEQ       loaded241
 	VMOVUPS.Z (R8), K1, Z3
 
-loaded217:
+loaded241:
 	CMPB        273(CX), $0x00
-	JNE         kind219
+	JNE         kind243
 	VCVTPH2PS.Z (BX), K1, Z0
-	JMP         done218
+	JMP         done242
 
-kind219:
+kind243:
 	VPMOVZXWD.Z (BX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVAPS     Z0, Z0
-	JMP         done218
+	JMP         done242
 
-done218:
+done242:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal221
+	JNE    reciprocal245
 	VDIVPS Z1, Z0, Z0
-	JMP    divided222
+	JMP    divided246
 
-reciprocal221:
+reciprocal245:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z2
 	VDIVPS       Z1, Z2, Z2
 	VMULPS       Z2, Z0, Z0
 
-divided222:
+divided246:
 	VANDPS.BCST all32_80000000<>+0(SB), Z0, Z2
 	VANDPS.BCST all32_7f800000<>+0(SB), Z0, Z4
 	VMAXPS      (R11), Z4, Z4
@@ -6436,17 +7282,17 @@ divided222:
 	VCMPPS      $0x0c, Z4, Z0, K3
 	VSUBPS      Z0, Z2, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind224
+	JNE         kind248
 	VCVTPH2PS.Z (DX), K1, Z0
-	JMP         done223
+	JMP         done247
 
-kind224:
+kind248:
 	VPMOVZXWD.Z (DX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVAPS     Z0, Z0
-	JMP         done223
+	JMP         done247
 
-done223:
+done247:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z0, Z2
 	VMOVAPS.Z Z2, K4, Z2
@@ -6459,18 +7305,18 @@ done223:
 	VMOVUPS   Z2, K1, (R10)
 	VMOVAPS.Z Z0, K2, Z0
 	CMPB      273(CX), $0x00
-	JNE       kind227
+	JNE       kind251
 	VCVTPS2PH $0x00, Z0, Y0
 	VMOVDQU16 Y0, K1, (SI)
-	JMP       done226
+	JMP       done250
 
-kind227:
+kind251:
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
 	VMOVDQU16 Y0, K1, (SI)
-	JMP       done226
+	JMP       done250
 
-done226:
+done250:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -6479,9 +7325,9 @@ done226:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some214
+	JMP  some238
 
-done215:
+done239:
 	VZEROUPPER
 	RET
 
@@ -8332,7 +9178,7 @@ TEXT ·fakeQuantizeBackwardAVX2F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         280(CX), R11
+	MOVQ         312(CX), R11
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -8598,7 +9444,7 @@ TEXT ·fakeQuantizeBackwardAVX2F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         280(CX), R11
+	MOVQ         312(CX), R11
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
@@ -8872,7 +9718,7 @@ TEXT ·fakeQuantizeBackwardAVX2H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         280(CX), R11
+	MOVQ         312(CX), R11
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2

@@ -2473,7 +2473,7 @@ TEXT ·fakeQuantizeBackwardInputAVX512F32F32F32F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         280(CX), R9
+	MOVQ         312(CX), R9
 	MOVQ         88(CX), R9
 	TESTQ        R9, R9
 	JEQ          one1
@@ -3127,7 +3127,7 @@ TEXT ·fakeQuantizeBackwardInputAVX512F64F64F64F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         280(CX), R9
+	MOVQ         312(CX), R9
 	MOVQ         88(CX), R9
 	TESTQ        R9, R9
 	JEQ          one1
@@ -3781,7 +3781,7 @@ TEXT ·fakeQuantizeBackwardInputAVX512H16H16H16F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         280(CX), R9
+	MOVQ         312(CX), R9
 	VPMOVZXBW    odd16<>+0(SB), Z0
 	MOVQ         88(CX), R9
 	TESTQ        R9, R9
@@ -6950,7 +6950,7 @@ TEXT ·fakeQuantizeBackwardInputAVX2F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         280(CX), R9
+	MOVQ         312(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -7133,7 +7133,7 @@ TEXT ·fakeQuantizeBackwardInputAVX2F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         280(CX), R9
+	MOVQ         312(CX), R9
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
@@ -7316,7 +7316,7 @@ TEXT ·fakeQuantizeBackwardInputAVX2H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         280(CX), R9
+	MOVQ         312(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2

@@ -2302,7 +2302,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  288(CX), R8
+	MOVQ  320(CX), R8
 	TESTQ R8, R8
 	JEQ   none74
 	LEAQ  16640(R8), R9
@@ -3348,7 +3348,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  288(CX), R8
+	MOVQ  320(CX), R8
 	TESTQ R8, R8
 	JEQ   none74
 	LEAQ  16640(R8), R9
@@ -8246,7 +8246,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  288(CX), R8
+	MOVQ  320(CX), R8
 	TESTQ R8, R8
 	JEQ   none115
 	LEAQ  16640(R8), R9
@@ -9654,7 +9654,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  288(CX), R8
+	MOVQ  320(CX), R8
 	TESTQ R8, R8
 	JEQ   none115
 	LEAQ  16640(R8), R9
@@ -13024,7 +13024,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  288(CX), R8
+	MOVQ  320(CX), R8
 	TESTQ R8, R8
 	JEQ   none154
 	LEAQ  16640(R8), R9
@@ -13684,7 +13684,7 @@ TEXT ·quantizeAVX512F32F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         280(CX), R8
+	MOVQ         312(CX), R8
 	VPBROADCASTQ all32_ff00ff<>+0(SB), Z0
 	VPMOVZXBD    transposed64<>+0(SB), Z1
 	MOVQ         88(CX), R9
@@ -14464,7 +14464,7 @@ TEXT ·quantizeAVX512F64F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         280(CX), R8
+	MOVQ         312(CX), R8
 	MOVQ         88(CX), R9
 	TESTQ        R9, R9
 	JEQ          one1
@@ -15255,7 +15255,7 @@ TEXT ·quantizeAVX512H16F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         280(CX), R8
+	MOVQ         312(CX), R8
 	VPBROADCASTQ all32_ff00ff<>+0(SB), Z0
 	VPMOVZXBD    transposed64<>+0(SB), Z1
 	MOVQ         88(CX), R9
@@ -16604,7 +16604,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  288(CX), R8
+	MOVQ  320(CX), R8
 	TESTQ R8, R8
 	JEQ   none58
 	LEAQ  16640(R8), R9
@@ -17949,7 +17949,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  288(CX), R8
+	MOVQ  320(CX), R8
 	TESTQ R8, R8
 	JEQ   none58
 	LEAQ  16640(R8), R9
@@ -18820,7 +18820,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  288(CX), R8
+	MOVQ  320(CX), R8
 	TESTQ R8, R8
 	JEQ   none58
 	LEAQ  16640(R8), R9
@@ -22500,7 +22500,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  288(CX), R8
+	MOVQ  320(CX), R8
 	TESTQ R8, R8
 	JEQ   none81
 	LEAQ  16640(R8), R9
@@ -23690,7 +23690,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  288(CX), R8
+	MOVQ  320(CX), R8
 	TESTQ R8, R8
 	JEQ   none96
 	LEAQ  16640(R8), R9
@@ -26431,7 +26431,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  288(CX), R8
+	MOVQ  320(CX), R8
 	TESTQ R8, R8
 	JEQ   none107
 	LEAQ  16640(R8), R9
@@ -26947,7 +26947,7 @@ TEXT ·quantizeAVX2F32F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         280(CX), R8
+	MOVQ         312(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -27172,7 +27172,7 @@ TEXT ·quantizeAVX2F64F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         280(CX), R8
+	MOVQ         312(CX), R8
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD (SI), Y1
 	VBROADCASTSD (DI), Y2
@@ -27403,7 +27403,7 @@ TEXT ·quantizeAVX2H16F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         280(CX), R8
+	MOVQ         312(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2

@@ -2651,7 +2651,7 @@ TEXT ·quantizeBackwardAVX512F32F32F32F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         280(CX), R9
+	MOVQ         312(CX), R9
 	MOVQ         88(CX), R9
 	TESTQ        R9, R9
 	JEQ          one1
@@ -3321,7 +3321,7 @@ TEXT ·quantizeBackwardAVX512F64F64F64F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         280(CX), R9
+	MOVQ         312(CX), R9
 	MOVQ         88(CX), R9
 	TESTQ        R9, R9
 	JEQ          one1
@@ -3991,7 +3991,7 @@ TEXT ·quantizeBackwardAVX512H16H16H16F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         280(CX), R9
+	MOVQ         312(CX), R9
 	VPBROADCASTQ all32_10000<>+0(SB), Z0
 	VPBROADCASTQ all32_7fff<>+0(SB), Z1
 	VPBROADCASTQ all32_8000<>+0(SB), Z2
@@ -7370,7 +7370,7 @@ TEXT ·quantizeBackwardAVX2F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         280(CX), R9
+	MOVQ         312(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -7557,7 +7557,7 @@ TEXT ·quantizeBackwardAVX2F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         280(CX), R9
+	MOVQ         312(CX), R9
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
@@ -7744,7 +7744,7 @@ TEXT ·quantizeBackwardAVX2H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         280(CX), R9
+	MOVQ         312(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2

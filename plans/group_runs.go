@@ -15,9 +15,13 @@ import (
 const leastCall = 512
 
 // tooShortRuns reports whether groups of several runs of n elements are better gathered: runs are short,
-// or calls with one of each group, and there are enough to pay for it.
-func tooShortRuns(n, rows, groups int64) bool {
-	return rows*n >= cpu.Lanes && (n < 8 || n < 16 && n*groups < 1024)
+// or calls with one of each group, and there are enough to pay for it. Kernels that hold the sums of runs lose less.
+func (f *groupedPlan) tooShortRuns(n, rows, groups int64, held bool) bool {
+	short := n < 8 || n < 16 && n*groups < 1024
+	if held {
+		short = n < 4 || n*groups < 256 && !f.args.Stream
+	}
+	return rows*n >= cpu.Lanes && short
 }
 
 // tryGroupRuns lays out a reduction of such groups, and returns the number of its
@@ -26,7 +30,8 @@ func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest int64) int64 
 	g, m := &c.groups, &c.members
 	inner := g.dims - 1
 	rows, n := m.rows()
-	if oneByOne || c.blocks != 1 && (c.blocks == 0 || !anyOrder && cpu.StripeBlock%n != 0) || m.dims > 2 || g.size[inner] < 2 || n > jobSize/2 {
+	held := !anyOrder && f.holdsRuns() // sums, not extremes
+	if oneByOne || c.blocks != 1 && (c.blocks == 0 || cpu.StripeBlock%n != 0 && !held && !anyOrder) || m.dims > 2 || g.size[inner] < 2 || n > jobSize/2 {
 		return 0
 	}
 	for k := range kernelOperands {
@@ -37,11 +42,15 @@ func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest int64) int64 
 	calls := int64(4 * c.threads) // some for each thread, but long ones
 	switch {
 	case rows == 1 && f.codesFollow(c, n):
-		c.groupsPerTile = min(cpu.MaxGroupRuns, max(jobSize/2, min(longest, n*g.count()/calls))/n)
+		most := int64(cpu.MaxGroupRuns)
+		if held {
+			most = cpu.Block // room for their results
+		}
+		c.groupsPerTile = min(most, max(jobSize/2, min(longest, n*g.count()/calls))/n)
 		if f.packed >= 0 {
 			c.groupsPerTile = min(c.groupsPerTile, feedSize/n)
 		}
-	case rows > 1 && f.packed < 0 && !tooShortRuns(n, rows, g.size[inner]) && f.takesRows(g, n, anyOrder):
+	case rows > 1 && f.packed < 0 && !f.tooShortRuns(n, rows, g.size[inner], held) && (held || f.takesRows(g, n, anyOrder)):
 		c.groupsPerTile = min(cpu.MaxGroupRuns, max(min(8, ceilDiv(leastCall, n)), g.count()*c.blocks/calls))
 	default:
 		return 0
@@ -80,7 +89,7 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 			results = resultsOf[C](w, int(groups))
 			fold.extremes(&w.scratch, a.In[0], n, results)
 		} else {
-			results = reduceRows(f, c, w, a, kernel, fold, first, 0, rows)
+			results = reduceRows(f, c, w, a, kernel, fold, first, 0, rows*size)
 		}
 		fold.finish(w, &c.groups, &w.cursors[ofElements], results)
 		if then != nil && (rows == 1 || !f.mapsLater(c)) {
@@ -99,32 +108,48 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 		}
 		block := number % c.blocks
 		first, groups := c.tileOfGroups(number / c.blocks)
-		rows, n := c.members.rows()
-		begin, end, a := block*cpu.StripeBlock/n, min((block+1)*cpu.StripeBlock/n, rows), f.armGroups(c, w, first, groups)
-		if fold.anyOrder { // blocks may have any rows
-			begin, end = block*rows/c.blocks, (block+1)*rows/c.blocks
-		}
-		f.moveRows(c, w, a, first, begin, begin)
-		fold.end(c, w, first, block, reduceRows(f, c, w, a, kernel, fold, first, begin, end))
+		_, n := c.members.rows()
+		begin, a := block*cpu.StripeBlock, f.armGroups(c, w, first, groups)
+		f.moveRows(c, w, a, first, begin/n, begin/n)
+		fold.end(c, w, first, block, reduceRows(f, c, w, a, kernel, fold, first, begin, min(begin+cpu.StripeBlock, c.members.count())))
 	}
 }
 
-// reduceRows reduces rows [begin, end) of the members of the groups that the arguments are at. A long row always begins in
-// lane 0, and the accumulators are rotated to match: a fold by halves adds the same pairs of lanes wherever the first is.
+// reduceRows reduces members [begin, end) of the groups that the arguments are at, a row of them at a time. A long row
+// always begins in lane 0, and the accumulators are turned to match: a fold by halves adds the same pairs of lanes wherever
+// the first is. Kernels that hold the sums of runs take short rows so, too, and fold them in the end; rows that divide the
+// lanes only from memory, and none of whole stripes.
 func reduceRows[C cpu.Compute](f *groupedPlan, c *call, w *worker, a *cpu.Args, kernel cpu.Striped, fold folder[C], first, begin, end int64) [2][]C {
 	rows, n := c.members.rows()
-	groups, lanes := a.Runs.Steps, int64(fold.lanes)
+	groups, lanes, folded := a.Runs.Steps, int64(fold.lanes), cpu.ColumnsOf[C](&w.scratch, 1, a.Runs.Steps)
+	held := fold.sums != nil && f.holdsRuns() && (rows == 1 || n%lanes != 0 && (a.Stream || lanes%n != 0))
 	if a.Ahead = f.aheadOfGroups(n); rows > 1 && a.Stream {
 		a.Ahead = f.aheadAlong(&c.members, 0) // the next row
 	}
-	for row := begin; row < end; row++ {
-		lane := (row - begin) * n % lanes
-		if a.Runs.Keep = row > begin; a.Runs.Keep && n > lanes {
-			cpu.RotateLanes[C](&w.scratch, groups, int(n%lanes))
-			lane = 0
+	a.Sums = folded.Row(0)
+	for at := begin; at < end; {
+		within, lane := at%n, int64(0)
+		m := min(n-within, end-at)
+		last := at+m == end
+		switch a.Runs.Keep, a.Runs.Fold, a.Runs.Turn = at > begin, held && last, 0; {
+		case !held && n <= lanes:
+			lane = (at - begin) % lanes
+		case !last:
+			a.Runs.Turn = int(m % lanes)
 		}
-		kernel(int(n), lane, a)
-		f.moveRows(c, w, a, first, row+1, 1)
+		if within > 0 {
+			*a = a.At(within)
+		}
+		kernel(int(m), lane, a)
+		if within > 0 {
+			*a = a.At(-within)
+		}
+		if at += m; at%n == 0 {
+			f.moveRows(c, w, a, first, at/n, 1)
+		}
+	}
+	if held {
+		return folded.Sums
 	}
 	return groupResults(w, fold, groups)
 }

@@ -18,9 +18,13 @@ const (
 
 // shortSum reports whether sums of groups of n elements are faster so: where kernels do
 // not take many such runs in a call, and for 8, 16 and 32 elements, whose accumulators a
-// kernel folds (cpu.GroupSums). Lanes of f64 take long to fold with AVX2.
+// kernel folds (cpu.GroupSums), unless kernels hold the sums of runs and fold them
+// themselves. Lanes of f64 take long to fold with AVX2.
 func shortSum(f *groupedPlan, l *layout, n int64) bool {
 	least := int64(0)
+	if f.holdsRuns() {
+		return n < 2 || n == 8 && !f.args.Stream
+	}
 	if f.isa == cpu.AVX2 && f.compute == tensor.F64 {
 		least = 48
 	}
@@ -29,11 +33,14 @@ func shortSum(f *groupedPlan, l *layout, n int64) bool {
 
 // sumsRuns is takesRuns for sums, of which a run takes longer, and which keep no ends that results take the place of.
 func (f *groupedPlan) sumsRuns(l *layout, n int64) bool {
-	if f.isa == cpu.AVX512 && f.compute == tensor.F32 && f.args.Attrs.Code == tensor.None {
-		return n >= 5 // whose sums begin in registers
+	if f.holdsRuns() {
+		return n >= 2
 	}
 	return n >= 20 && f.isa.TakesRuns(n, f.args.Attrs.Code, f.size[firstOutput], f.replaces(l))
 }
+
+// holdsRuns reports whether kernels hold the sums of runs in registers.
+func (f *groupedPlan) holdsRuns() bool { return f.isa.HoldsRuns(f.compute, f.args.Attrs.Code) }
 
 // shortExtremes is shortSum for extremes.
 func shortExtremes(f *groupedPlan, _ *layout, n int64) bool {

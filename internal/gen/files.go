@@ -34,7 +34,7 @@ func (o *op) declarations() ([]byte, error) {
 			}
 			for _, c := range v.concrete() {
 				t := c.types
-				fmt.Fprintf(&b, "{%s, tensor.%s, [2]tensor.DType{%s, %s}, %s, %s, %d, %d, %d, %d, %v, %v, %v, %v, %v, %s},\n", isa.name, v.compute.name, t[0], t[1], t[2], t[3], c.half, c.kind, o.step(isa, v), strandBlock, o.repeats(isa), o.hasQuick(v), o.hasHeads(isa, v), o.chooses, o.begins(isa, v), o.functionName(isa, v))
+				fmt.Fprintf(&b, "{%s, tensor.%s, [2]tensor.DType{%s, %s}, %s, %s, %d, %d, %d, %d, %v, %v, %v, %v, %v, %s},\n", isa.name, v.compute.name, t[0], t[1], t[2], t[3], c.half, c.kind, o.step(isa, v), strandBlock, o.repeats(isa), o.hasQuick(v), o.hasHeads(isa, v), o.chooses, o.holdsRuns(isa, v), o.functionName(isa, v))
 			}
 		}
 	}

@@ -41,8 +41,8 @@ func (k *kernel) strands(n reg.GPVirtual, block int, quick, heads bool) {
 	if k.op.sums == 0 && !k.op.chooses {
 		k.oneStrand(n, params, steps, quick, heads)
 	}
-	if k.op.begins(k.isa, variant{compute: k.compute}) {
-		k.freshRuns(n, params, steps, block)
+	if k.op.holdsRuns(k.isa, variant{compute: k.compute}) {
+		k.heldRuns(n, params, steps, block)
 	}
 	step, done := k.newLabel("step"), k.newLabel("steps")
 	c.Label(step)
