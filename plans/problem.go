@@ -40,8 +40,8 @@ func Parse(text string) (Problem, error) {
 	}
 	given := map[string]string{}
 	for _, f := range fields[1:] {
-		key, value, ok := strings.Cut(f, "=")
-		if !ok || key == "" || value == "" || strings.ContainsFunc(f, unicode.IsControl) || !utf8.ValidString(f) {
+		key, value, _ := strings.Cut(f, "=") // without a =, there is no value
+		if key == "" || value == "" || strings.ContainsFunc(f, unicode.IsControl) || !utf8.ValidString(f) {
 			return Problem{}, errorf(InvalidProblem, o.name, "text", "has %s; want key=value, each key once, separated by single spaces", quoted(f))
 		}
 		if first, twice := given[key]; twice {
@@ -155,10 +155,10 @@ func (p *Problem) read(given map[string]string) error {
 
 func (p *Problem) readDevice(v string) error {
 	index, isCUDA := strings.CutPrefix(v, "cuda:")
-	n, err := strconv.ParseInt(index, 10, 32)
+	n, _ := strconv.ParseInt(index, 10, 32) // of what is no int32 a number that is spelled otherwise
 	switch {
 	case v == "cpu":
-	case isCUDA && err == nil && n >= 0 && strconv.FormatInt(n, 10) == index:
+	case isCUDA && n >= 0 && strconv.FormatInt(n, 10) == index:
 		p.device = tensor.Device{Kind: tensor.CUDA, Index: int32(n)}
 	default:
 		return p.errorf("device", "is %s; want cpu or cuda:N", quoted(v))

@@ -31,6 +31,8 @@ func TestTextRoundTrip(t *testing.T) {
 	p := plans.MustParse(device)
 	require.Equal(t, device, p.String())
 	require.Equal(t, tensor.Device{Kind: tensor.CUDA, Index: 3}, p.Device())
+	const largest = "matmul input=f32[0,281474976710656] other=f32[281474976710656,0] device=cuda:0"
+	require.Equal(t, largest, plans.MustParse(largest).String())
 	require.Equal(t, "", plans.Problem{}.String())
 	require.PanicsWithValue(t, `plans: the op "embedding" has no argument "x"`, func() { p.DType("x") })
 	require.PanicsWithValue(t, `plans: the op "" has no argument "x"`, func() { plans.Problem{}.Shape("x") })
@@ -81,6 +83,8 @@ func TestBadTexts(t *testing.T) {
 		{"matmul input=f32[0,281474976710657] other=f32[281474976710657,0]", "matmul", "input", `want at most 2\^48 elements, where an extent of 0 counts as 1$`},
 		{quantize + " scale=none", "quantize_per_channel", "scale", `^is none, but it is required$`},
 		{quantize + " device=gpu", "quantize_per_channel", "device", `^is "gpu"; want cpu or cuda:N$`},
+		{quantize + " device=5", "quantize_per_channel", "device", `^is "5"; want cpu or cuda:N$`},
+		{quantize + " device=cuda:2147483648", "quantize_per_channel", "device", `^is "cuda:2147483648"; want`},
 		{quantize + " device=cuda:-1", "quantize_per_channel", "device", `^is "cuda:-1"; want`},
 		{quantize + " device=cuda:01", "quantize_per_channel", "device", `^is "cuda:01"; want`},
 		{"quantize_per_channel x=f32[2,3] q=s8 qmin=0 qmax=1", "quantize_per_channel", "axis", `^is missing; want a whole number$`},
