@@ -132,6 +132,16 @@ static PyObject *get_huge_pages(PyObject *module, PyObject *none) {
   return PyBool_FromLong(huge_pages);
 }
 
+/* use_huge_pages(address, bytes), of memory that was not written yet */
+static PyObject *huge_pages_for(PyObject *module, PyObject *args) {
+  (void)module;
+  unsigned long long address;
+  long long bytes;
+  if (!PyArg_ParseTuple(args, "KL", &address, &bytes)) return NULL;
+  use_huge_pages((void *)(uintptr_t)address, bytes);
+  Py_RETURN_NONE;
+}
+
 static PyObject *path(PyObject *module, PyObject *none) { return (void)module, (void)none, lib_path(); }
 
 static PyObject *version(PyObject *module, PyObject *none) {
@@ -175,6 +185,7 @@ static PyMethodDef methods[] = {
     {"get_num_threads", get_num_threads, METH_NOARGS, NULL},
     {"set_huge_pages", set_huge_pages, METH_O, NULL},
     {"get_huge_pages", get_huge_pages, METH_NOARGS, NULL},
+    {"use_huge_pages", huge_pages_for, METH_VARARGS, NULL},
     {"path", path, METH_NOARGS, NULL},
     {"version", version, METH_NOARGS, NULL},
     {"generation", generation, METH_NOARGS, NULL},

@@ -12,10 +12,11 @@ from ._checks import check_kinds
 
 
 def set_huge_pages(on: bool) -> None:
-    """Whether new outputs and workspaces of 4 MiB and more on the CPU ask Linux for pages of 2 MiB (on at the start).
+    """Whether new outputs, workspaces and tables of isobit.nn's embeddings, of 4 MiB and more on the CPU, ask Linux for
+    pages of 2 MiB (on at the start).
 
     A large tensor is new memory from the system each time, and its page faults cost more than most
-    ops: with huge pages there are fewer. Only pages that lie wholly within a tensor are asked for. It
+    ops: with huge pages there are fewer. Rows of a table that no cache holds are found sooner. Only pages that lie wholly within a tensor are asked for. It
     never changes a result, and has no effect where transparent huge pages are set to never."""
     check_kinds("set_huge_pages", "b", on=on)
     _C.set_huge_pages(on)

@@ -1,12 +1,22 @@
 """isobit.nn."""
 
 import copy
+from pathlib import Path
 
 import isobit
 import pytest
 import torch
-from isobit.nn import Embedding, LearnableFakeQuantize, QuantizedLinear, SpatialTransformer
+from isobit.nn import (
+    Embedding,
+    EmbeddingBag,
+    LearnableFakeQuantize,
+    QuantizedLinear,
+    SpatialTransformer,
+    convert,
+    prepare,
+)
 from kit import FLOATS, NAMES, assert_same, draw
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
@@ -119,3 +129,34 @@ def test_linear_layers_are_torchs(kind):
     for other in (torch.fx.symbolic_trace(model), torch.jit.trace(model, x), exported, copy.deepcopy(model)):
         assert_same(other(x).detach(), want.detach())
     assert_same(exported(x[:2]).detach(), want[:2].detach())
+
+
+def asks_for_huge_pages(t):
+    """Whether memory in the middle of t asks Linux for them."""
+    at = t.data_ptr() + t.nbytes // 2
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        word = line.split()[0]
+        if "-" in word:
+            begin, end = (int(address, 16) for address in word.split("-"))
+        elif word == "VmFlags:" and begin <= at < end:
+            return "hg" in line.split()
+    return False
+
+
+@pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="Linux has no huge pages here")
+def test_large_tables_are_in_huge_pages():
+    large = 1 << 19  # rows: more memory than malloc keeps for later
+    config = {"dtype": torch.int8, "granularity": "per_channel"}
+    try:
+        for on in (False, True):
+            isobit.set_huge_pages(on)
+            for kind in (Embedding, EmbeddingBag):
+                layer = kind(large, 80)
+                served = convert(prepare(torch.nn.Sequential(layer), embedding=config))[0]
+                for table in (layer.weight, served.weight.codes):
+                    assert asks_for_huge_pages(table) == on
+    finally:
+        isobit.set_huge_pages(True)
+    with FakeTensorMode():
+        assert Embedding(large, 80).weight.shape == (large, 80)
+    assert Embedding(large, 80, device="meta").weight.is_meta
