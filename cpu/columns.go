@@ -43,15 +43,25 @@ func (c Columns[C]) Row(number int) (sums [2]Span) {
 	return sums
 }
 
-// Fold sums the rows by halves into the first: what foldLanes does, for all
-// groups at once. Only the given number of rows are in use; the others, which
+// ColumnFold sums the rows of accumulators by halves into the first: what foldLanes does,
+// for all groups at once. Only the given number of rows are in use; the others, which
 // count as +0, are not read.
-func (c Columns[C]) Fold(rows int) {
-	for _, sums := range c.Sums {
-		for h := Lanes / 2; h > 0; h /= 2 {
-			for l := 0; l < h && l+h < rows; l++ {
-				row := sums[l*c.width:][:c.width]
-				addInto(row, row, sums[(l+h)*c.width:][:c.width])
+type ColumnFold[C Compute] func(c Columns[C], rows int)
+
+// ColumnFoldRows is the table of the ways to do so.
+func ColumnFoldRows[C Compute]() []Row[ColumnFold[C]] {
+	own := slices.Concat(ownRows[ColumnFold[C]](columnFoldRows), ownRows[ColumnFold[C]](columnFoldRows64))
+	return withDefinition(own, always(foldBy(func(to, from []C) { addInto(to, to, from) })))
+}
+
+// foldBy makes a fold of what adds accumulators to as many others.
+func foldBy[C Compute](add func(to, from []C)) ColumnFold[C] {
+	return func(c Columns[C], rows int) {
+		for _, sums := range c.Sums {
+			for h := Lanes / 2; h > 0; h /= 2 {
+				if n := min(h, rows-h) * c.width; n > 0 {
+					add(sums[:n], sums[h*c.width:][:n])
+				}
 			}
 		}
 	}

@@ -48,6 +48,48 @@ func TestGroupSums(t *testing.T) {
 	}
 }
 
+// Sums of groups side by side are those of their lanes, of which the last may not be in use.
+func TestColumnFold(t *testing.T) {
+	columnFold[float32](t)
+	columnFold[float64](t)
+}
+
+func columnFold[C cpu.Compute](t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	special := []C{0, C(math.Inf(1)), C(math.Inf(-1)), C(math.NaN())}
+	for _, row := range cpu.ColumnFoldRows[C]() {
+		fold, ok := row.Pick(cpu.Types{})
+		if !ok || row.Needs > cpu.Best() {
+			continue
+		}
+		for _, width := range []int{1, 3, 7, 8, 15, 16, 17, 33, 64, 100, 512} {
+			for rows := 1; rows <= cpu.Lanes; rows++ {
+				columns := cpu.ColumnsOf[C](scratch, cpu.Lanes, width)
+				want := [2][]C{make([]C, width), make([]C, width)}
+				for i, sums := range columns.Sums {
+					for column := range width {
+						var lanes [cpu.Lanes]C
+						for lane := range rows {
+							lanes[lane] = C(r.NormFloat64() * math.Pow(2, float64(r.IntN(20)-10)))
+							if r.IntN(300) == 0 {
+								lanes[lane] = special[r.IntN(len(special))]
+							}
+							sums[lane*width+column] = lanes[lane]
+						}
+						for lane := rows; lane < cpu.Lanes; lane++ {
+							sums[lane*width+column] = C(math.NaN()) // is not read
+						}
+						want[i][column] = cpu.FoldLanes(&lanes)
+					}
+				}
+				fold(columns, rows)
+				got := [2][]C{columns.Sums[0][:width], columns.Sums[1][:width]}
+				sameResults(t, got, want, fmt.Sprintf("%s: %d rows of %d", row.Name, rows, width))
+			}
+		}
+	}
+}
+
 // Extremes of short groups are the definition's, for elements of any bits.
 func TestGroupExtremes(t *testing.T) {
 	groupExtremes[float32](t, tensor.F32, tensor.F16, tensor.BF16)

@@ -26,6 +26,11 @@ var minMaxFoldRows []Row[MinMaxFold[float32]]
 var groupSumRows []Row[GroupSums[float32]]
 
 var (
+	columnFoldRows   []Row[ColumnFold[float32]]
+	columnFoldRows64 []Row[ColumnFold[float64]]
+)
+
+var (
 	groupExtremeRows   []Row[GroupExtremes[float32]]
 	groupExtremeRows64 []Row[GroupExtremes[float64]]
 

@@ -91,6 +91,16 @@ func columnExtremesAVX2BF16(x *byte, step int, rows int, n int, ahead int, lo *f
 //go:noescape
 func columnExtremesAVX2F64(x *byte, step int, rows int, n int, ahead int, lo *float64, hi *float64)
 
+// addAVX2F32 adds n numbers to those at to: n is a multiple of 16.
+//
+//go:noescape
+func addAVX2F32(to *float32, from *float32, n int)
+
+// addAVX2F64 adds n numbers to those at to: n is a multiple of 8.
+//
+//go:noescape
+func addAVX2F64(to *float64, from *float64, n int)
+
 // storeZerosAVX2 clears n bytes around the caches: both are multiples of 64.
 //
 //go:noescape

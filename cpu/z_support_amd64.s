@@ -1154,6 +1154,56 @@ end1:
 	VZEROUPPER
 	RET
 
+// func addAVX2F32(to *float32, from *float32, n int)
+// Requires: AVX
+TEXT ·addAVX2F32(SB), NOSPLIT, $0-24
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ n+16(FP), DX
+
+next:
+	TESTQ   DX, DX
+	JLE     done
+	VMOVUPS (AX), Y0
+	VADDPS  (CX), Y0, Y0
+	VMOVUPS Y0, (AX)
+	VMOVUPS 32(AX), Y0
+	VADDPS  32(CX), Y0, Y0
+	VMOVUPS Y0, 32(AX)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, AX
+	SUBQ    $0x10, DX
+	JMP     next
+
+done:
+	VZEROUPPER
+	RET
+
+// func addAVX2F64(to *float64, from *float64, n int)
+// Requires: AVX
+TEXT ·addAVX2F64(SB), NOSPLIT, $0-24
+	MOVQ to+0(FP), AX
+	MOVQ from+8(FP), CX
+	MOVQ n+16(FP), DX
+
+next:
+	TESTQ   DX, DX
+	JLE     done
+	VMOVUPS (AX), Y0
+	VADDPD  (CX), Y0, Y0
+	VMOVUPS Y0, (AX)
+	VMOVUPS 32(AX), Y0
+	VADDPD  32(CX), Y0, Y0
+	VMOVUPS Y0, 32(AX)
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, AX
+	SUBQ    $0x08, DX
+	JMP     next
+
+done:
+	VZEROUPPER
+	RET
+
 // func storeZerosAVX2(to *byte, n int)
 // Requires: AVX, AVX2
 TEXT ·storeZerosAVX2(SB), NOSPLIT, $0-16

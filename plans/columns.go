@@ -37,7 +37,7 @@ func (f *groupedPlan) tryColumns(c *call, many bool) int64 {
 		}
 	}
 	// Enough tiles for all threads, but rows of whole cache lines, and no narrow tile in the end.
-	per := min(maxColumns, max(minColumns, roundUp(g.size[inner]/int64(2*c.threads), 64)))
+	per := min(maxColumns, max(minColumns, roundUp(g.size[inner]/c.parts(c.groups.count()*c.members.count(), 2), 64)))
 	tiles := max(g.size[inner]/per, ceilDiv(g.size[inner], maxColumns))
 	c.groupsPerTile = min(maxColumns, roundUp(ceilDiv(g.size[inner], tiles), 16))
 	return c.tilesOfGroups() * c.blocks

@@ -63,7 +63,7 @@ func stripes[C cpu.Compute](finish finisher[C]) folder[C] {
 			}
 			return [2]C{t0.Sum(), t1.Sum()}
 		},
-		columns: cpu.Columns[C].Fold, lanes: cpu.Lanes,
+		columns: pickSupport(cpu.ColumnFoldRows[C](), cpu.Types{}), lanes: cpu.Lanes,
 		sums:  pickSupport(cpu.GroupSumRows[C](), cpu.Types{}),
 		short: shortSum, gathered: longestGatheredSum,
 		finish: finish,

@@ -34,7 +34,7 @@ func (f *groupedPlan) tryGather(c *call, longest int64) int64 {
 			c.sources[i].copies(m, k, f.size[k])
 		}
 	}
-	c.groupsPerTile = min(gatherGroups, ceilDiv(g.size[g.dims-1], int64(2*c.threads)))
+	c.groupsPerTile = min(gatherGroups, ceilDiv(g.size[g.dims-1], c.parts(g.count()*m.count(), 2)))
 	return c.tilesOfGroups() * c.blocks
 }
 

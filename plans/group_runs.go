@@ -39,7 +39,7 @@ func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest int64) int64 
 			return 0
 		}
 	}
-	calls := int64(4 * c.threads) // some for each thread, but long ones
+	calls := c.parts(g.count()*m.count(), 4)
 	switch {
 	case rows == 1 && f.codesFollow(c, n):
 		most := int64(cpu.MaxGroupRuns)

@@ -2,6 +2,7 @@ package plans
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"sync/atomic"
 )
@@ -66,6 +67,14 @@ func (c *call) workers(jobs, cost int64) int {
 		start = hostParallelCost
 	}
 	return int(max(1, min(int64(c.threads), jobs, 1+cost/start)))
+}
+
+// parts returns into how many parts work of the given cost is cut, so many for each worker; one where a thread does all.
+func (c *call) parts(cost, each int64) int64 {
+	if workers := int64(c.workers(math.MaxInt64, cost)); workers > 1 {
+		return each * workers
+	}
+	return 1
 }
 
 // parallel runs a job for every number in [0, jobs). The caller's goroutine is

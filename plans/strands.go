@@ -70,7 +70,7 @@ func (f *groupedPlan) tryStrands(c *call) (rest int64) {
 		s.first, s.count, s.apart, rest = l, 1, [kernelOperands]int64{}, 0
 	}
 	run, count := s.first.size[s.first.dims-1], s.first.count()
-	perJob := min(longJob, max(jobSize, count/int64(8*c.threads))) // some jobs for each thread, but long ones
+	perJob := min(longJob, max(jobSize, count/c.parts(count, 8))) // some jobs for each thread, but long ones
 	s.rows, s.stepsPerJob = count/run, max(1, perJob/run)
 	s.jobs = ceilDiv(s.rows, s.stepsPerJob)
 	return rest

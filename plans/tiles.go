@@ -1,7 +1,6 @@
 package plans
 
 import (
-	"math"
 	"slices"
 	"unsafe"
 
@@ -55,10 +54,7 @@ func (f *groupedPlan) tryTiles(c *call, l *layout) bool {
 	if f.isa == cpu.AVX2 {
 		most = fewerElements
 	}
-	if workers := int64(c.workers(math.MaxInt64, l.count())); workers > 1 {
-		most = max(1, min(most, l.count()/(4*workers))) // every thread gets some units
-	}
-	t.plan(t.repeatDim >= first, most)
+	t.plan(t.repeatDim >= first, max(1, min(most, l.count()/c.parts(l.count(), 4))))
 	c.tiles = t
 	return true
 }

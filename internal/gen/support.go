@@ -11,7 +11,7 @@ import (
 
 // support has what goes with kernels: it prepares the parameters of a tile
 // (cpu/tile.go), and orders stores.
-var support = unit{"cpu", "support", "amd64", []func(c *build.Context){expandAVX2, foldLanes, foldMinMax, sumGroups, groupExtremes, groupExtremesOfDoubles, columnExtremes, storeZeros, storeLines, storeFence, prefetchLines, quickParams, zeroBytes, amdFamily, loadParameters, chooseParameters}}
+var support = unit{"cpu", "support", "amd64", []func(c *build.Context){expandAVX2, foldLanes, foldMinMax, sumGroups, groupExtremes, groupExtremesOfDoubles, columnExtremes, addNumbers, storeZeros, storeLines, storeFence, prefetchLines, quickParams, zeroBytes, amdFamily, loadParameters, chooseParameters}}
 
 // foldLanes adds up 64 lanes by halves: l with l+32, then l+16, ... 1.
 func foldLanes(c *build.Context) {
@@ -126,6 +126,29 @@ func foldMinMax(c *build.Context) {
 	c.VZEROUPPER()
 	c.Store(bits, c.ReturnIndex(2))
 	c.RET()
+}
+
+// addNumbers adds numbers to as many others.
+func addNumbers(c *build.Context) {
+	for _, t := range []struct {
+		name, element string
+		size          int
+		add           func(ops ...operand.Op)
+	}{{"F32", "float32", 4, c.VADDPS}, {"F64", "float64", 8, c.VADDPD}} {
+		beginFunction(c, "addAVX2"+t.name, fmt.Sprintf("func(to, from *%s, n int)", t.element),
+			fmt.Sprintf("addAVX2%s adds n numbers to those at to: n is a multiple of %d.", t.name, 64/t.size))
+		to, from := param(c, "to"), param(c, "from")
+		inSteps(c, 64/t.size, func() {
+			for at := 0; at < 64; at += 32 {
+				sum := c.YMM()
+				c.VMOVUPS(operand.Mem{Base: to, Disp: at}, sum)
+				t.add(operand.Mem{Base: from, Disp: at}, sum, sum)
+				c.VMOVUPS(sum, operand.Mem{Base: to, Disp: at})
+			}
+			c.ADDQ(operand.Imm(64), from)
+			c.ADDQ(operand.Imm(64), to)
+		})
+	}
 }
 
 // storeZeros clears memory around the caches.
