@@ -157,12 +157,12 @@ func (k *kernel) stripe(m, lane int, a *Args) {
 // rotateLanes rotates both sets of lanes to the left by a number of lanes.
 func (s *Scratch) rotateLanes(by, size int) {
 	for i := range 2 {
-		s.turnLanes(unsafe.Pointer(&s.lanes[i]), by, size)
+		s.rotateSet(unsafe.Pointer(&s.lanes[i]), by, size)
 	}
 }
 
-// turnLanes does so with a set of lanes.
-func (s *Scratch) turnLanes(set unsafe.Pointer, by, size int) {
+// rotateSet rotates one set of lanes.
+func (s *Scratch) rotateSet(set unsafe.Pointer, by, size int) {
 	memory, lanes := &s.part.memory[0], unsafe.Slice((*byte)(set), Lanes*size)
 	copy(memory[:], lanes)
 	n := copy(lanes, memory[by*size:Lanes*size])

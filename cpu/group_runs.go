@@ -84,7 +84,7 @@ func (k *kernel) tryGroups(n, lane, data int, a *Args) bool {
 	done := k.tryRuns(n, data, a)
 	if *c, r.lane = (kernelCall{}), 0; done && !held && r.Turn > 0 {
 		for i := range 2 * r.Steps {
-			s.turnLanes(s.lanesOfGroup(0, i, size), r.Turn, size)
+			s.rotateSet(s.lanesOfGroup(0, i, size), r.Turn, size)
 		}
 	}
 	return done

@@ -9,8 +9,9 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// Runs that follow one another share cache lines: stored around the caches, or through other memory, they have the definition's bits wherever in a
-// line each begins and ends, also where results take the place of elements, and nothing beside them is written.
+// Runs that follow one another share cache lines: stored around the caches, or through other memory, they have the
+// definition's bits wherever in a line each begins and ends, also where results take the place of elements, and nothing
+// beside them is written.
 func TestRunsShareLines(t *testing.T) {
 	sharedLines(t, types(tensor.F32, tensor.F32, 2), cpu.DequantizeBackwardInput, float32(1))
 	sharedLines(t, types(tensor.F64, tensor.F64, 2), cpu.DequantizeBackwardInput, float64(1))

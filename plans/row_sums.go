@@ -68,13 +68,11 @@ func (c *call) sumRows(sums *rowSums) {
 	b.load = terms + rows
 	// Few jobs cost little, and eight a worker balance them; a job is about as long
 	// as Go's scheduler may wait.
-	cost, size := b.load*columns, int64(4*jobSize)
+	cost := b.load * columns
 	if sums.spread != nil {
 		cost += sums.out.NumElements()
 	}
-	if workers := c.workers(cost, cost); workers > 1 {
-		size = max(jobSize, min(size, cost/int64(8*workers)))
-	}
+	size := max(jobSize, min(4*jobSize, cost/c.parts(cost, 8)))
 	b.ranges = min(rows, max(1, ceilDiv(cost, size)))
 	c.parallel(b.ranges*b.tiles, cost, sumRange)
 }
