@@ -97,8 +97,25 @@ var QuantizedLinear = append(linearRows, Row[LinearLayer]{"go", Go, func(t Types
 	return LinearLayer{Run: run}, ok
 }})
 
-// LinearColumns bounds the columns of a tile: their weights stay in cache.
-const LinearColumns = 64
+// LinearColumns bounds the columns of a tile: their weights stay in cache. Of so few rows that these are met once, a
+// tile may have MostLinearColumns, if rows and columns make no more results than LinearPanel rows of LinearColumns.
+const (
+	LinearColumns     = 64
+	MostLinearColumns = Block
+)
+
+// TileColumns returns how many columns tiles of m rows of k codes have: more than LinearColumns where so many are soon
+// multiplied, beside what each tile takes.
+func TileColumns(m, k int64) int64 {
+	columns := int64(LinearColumns)
+	for columns < MostLinearColumns && 2*columns*m <= LinearPanel*LinearColumns && columns*k < linearTileBytes {
+		columns *= 2
+	}
+	return columns
+}
+
+// linearTileBytes are codes of weight that are read in some microseconds. It was measured.
+const linearTileBytes = 1 << 18
 
 const linearPanelColumns = 8 // what kernels take multiples of
 

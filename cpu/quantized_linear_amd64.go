@@ -57,7 +57,7 @@ func linearTiles[C Compute](t *LinearTile, kernel *dotKernel) {
 	}
 	s := newScaledBy[C](t, kernel.scale, columns)
 	sums := linearSums{t: t, kernel: kernel, columns: columns, whole: t.K / kernel.step * kernel.step}
-	sums.acc = unsafe.Slice((*int32)(unsafe.Pointer(&t.Scratch.ints[0])), LinearPanel*columns)
+	sums.acc = unsafe.Slice((*int32)(unsafe.Pointer(&t.Scratch.ints[0])), LinearPanel*LinearColumns)
 	sums.minus = unsafe.Slice((*int32)(unsafe.Pointer(&t.Scratch.ints[linearCorrections])), linearStrip)
 	sums.reads = true
 	strip := min(max(4, (linearStripBytes/t.K-4)&^3), linearStrip)
@@ -189,7 +189,7 @@ func (s *linearSums) products(x, w dotCodes, rows, k int64, acc []int32) {
 // addRest adds the sums over the last codes, fewer than kernels take: copies of those, with zeros behind them.
 func (s *linearSums) addRest(m, rows int64) {
 	step := s.kernel.step
-	copies := unsafe.Slice((*int8)(unsafe.Pointer(&s.t.Scratch.ints[linearRests])), (LinearColumns+linearStrip)*step)
+	copies := unsafe.Slice((*int8)(unsafe.Pointer(&s.t.Scratch.ints[linearRests])), (MostLinearColumns+linearStrip)*step)
 	copyRest := func(to []int8, from *Rows, first, count int64) dotCodes {
 		for i := range count {
 			row := to[i*step:][:step]
@@ -198,7 +198,7 @@ func (s *linearSums) addRest(m, rows int64) {
 		return dotCodes{&to[0], step}
 	}
 	w := copyRest(copies, &s.t.Weight, s.t.N0, s.columns)
-	x := copyRest(copies[LinearColumns*step:], &s.t.X, m, rows)
+	x := copyRest(copies[MostLinearColumns*step:], &s.t.X, m, rows)
 	sums := unsafe.Slice((*int32)(unsafe.Pointer(&s.t.Scratch.ints[linearRestSums])), rows*s.columns)
 	s.products(x, w, rows, step, sums)
 	for i, sum := range sums {

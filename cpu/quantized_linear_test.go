@@ -81,7 +81,7 @@ func TestQuantizedLinearRows(t *testing.T) {
 	defer cpu.PackAlways()()
 	definition, _ := cpu.QuantizedLinear[len(cpu.QuantizedLinear)-1].Pick(cpu.Types{Compute: tensor.F32})
 	linearKernels(func(name string, kernel func(*cpu.LinearTile)) {
-		for _, size := range [][3]int64{{1, 64, 4}, {2, 63, 5}, {3, 65, 7}, {4, 1, 4}, {5, 128, 64}, {9, 15, 9}, {6, 1000, 3}, {4, 65536, 4}, {7, 17, 33}, {64, 200, 64}, {7, 19, 8}, {8, 127, 9}, {13, 19, 8}, {16, 3, 64}, {27, 6, 9}, {56, 77, 63}, {32, 65536, 8}, {17, 65537, 8}, {70, 1033, 17}} {
+		for _, size := range [][3]int64{{1, 64, 4}, {2, 63, 5}, {3, 65, 7}, {4, 1, 4}, {5, 128, 64}, {9, 15, 9}, {6, 1000, 3}, {4, 65536, 4}, {7, 17, 33}, {64, 200, 64}, {7, 19, 8}, {8, 127, 9}, {13, 19, 8}, {16, 3, 64}, {27, 6, 9}, {56, 77, 63}, {32, 65536, 8}, {17, 65537, 8}, {70, 1033, 17}, {1, 40, 256}, {4, 100, 255}, {8, 20, 256}, {16, 33, 128}} {
 			t.Run(fmt.Sprint(name, size), func(t *testing.T) {
 				defer releaseGuards()
 				results := func(kernel func(*cpu.LinearTile), atTheEnd bool) []float32 {
@@ -107,6 +107,15 @@ func TestQuantizedLinearBeyond32Bits(t *testing.T) {
 		scaled := float32((1 << 31) * float32(at(tile.XScale)*at(tile.WScale)))
 		require.Equal(t, scaled+at(tile.Bias), at(tile.Y.Span), name)
 	})
+}
+
+// TestTileColumns has the most results that scratch has room for, of depths at which a tile is soon computed.
+func TestTileColumns(t *testing.T) {
+	for _, c := range []struct{ m, k, columns int64 }{
+		{1, 1, 256}, {8, 2047, 256}, {1, 2048, 128}, {1, 4095, 128}, {1, 4096, 64}, {9, 1, 128}, {16, 1, 128}, {17, 1, 64}, {1 << 40, 1, 64},
+	} {
+		require.Equal(t, c.columns, cpu.TileColumns(c.m, c.k), "%v", c)
+	}
 }
 
 // TestRowsPacked counts rows and bytes of panels; those of very many rows took minutes.

@@ -23,7 +23,8 @@ const (
 
 // winogradPacked is Packed: all rows or none.
 func winogradPacked(m, n, k int64) (rows, bytes int64) {
-	if min(m, n) < leastForWinograd || k == 0 || k > maxInt32Depth {
+	wide := min(n, TileColumns(m, k)) > LinearColumns // scratch has no room for panels of so many columns
+	if min(m, n) < leastForWinograd || wide || k == 0 || k > maxInt32Depth {
 		return 0, 0
 	}
 	return m, m * (ceilDiv(k, winogradDepth)*winogradStart + 2*roundUp(k, winogradRowStep))

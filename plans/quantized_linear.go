@@ -57,7 +57,8 @@ func buildQuantizedLinear(pl *plan) error {
 	}
 	pl.accumulator = tensor.I64
 	l := &linear{LinearLayer: layer, m: p.Shape("x")[0], k: p.Shape("x")[1], n: p.Shape("weight")[0]}
-	l.across = ceilDiv(l.n, cpu.LinearColumns)
+	l.columns = cpu.TileColumns(l.m, l.k)
+	l.across = ceilDiv(l.n, l.columns)
 	// Whole panels, with which tiles begin.
 	l.rows = min(l.m, max(linearRows, roundUp(min(l.m*l.across/linearJobs, cpu.MostLinearRows), cpu.LinearPanel)))
 	l.tiles, l.panels = l.runTile, l.packPanel
@@ -75,7 +76,7 @@ func buildQuantizedLinear(pl *plan) error {
 type linear struct {
 	cpu.LinearLayer
 	m, k, n       int64
-	rows          int64 // of a tile
+	rows, columns int64 // of a tile
 	across        int64 // tiles
 	packed        int64 // rows of x that are packed first
 	tiles, panels job   // method values made once, so that running does not allocate
@@ -113,8 +114,8 @@ func (l *linear) packPanel(c *call, w *worker, number int64) {
 // runTile computes one tile of y.
 func (l *linear) runTile(c *call, w *worker, number int64) {
 	t := l.tile(c, w)
-	t.M0, t.N0 = number/l.across*l.rows, number%l.across*cpu.LinearColumns
-	t.M1, t.N1 = min(t.M0+l.rows, l.m), min(t.N0+cpu.LinearColumns, l.n)
+	t.M0, t.N0 = number/l.across*l.rows, number%l.across*l.columns
+	t.M1, t.N1 = min(t.M0+l.rows, l.m), min(t.N0+l.columns, l.n)
 	l.Run(t)
 }
 
