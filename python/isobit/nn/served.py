@@ -9,10 +9,11 @@ from torch import Tensor
 
 from .._errors import ArgumentError
 from .._load import PACKED
+from .._transforms import is_plain
 from ..ops._granularity import FLOAT8
 from ..ops.embedding import padding_row
 from ..ops.weight_only_embedding_bag import bags_of_rows, weight_only_embedding_bag
-from ._buffers import FollowsData, member
+from ._buffers import FollowsData, member, version_of
 from ._fake_quantizer import FakeQuantizer, Parameters
 from ._hooks import keep_hooks
 from ._linear import LINEAR, Operand, in_groups, integer_product, product_of, served_linear, straight_through
@@ -33,6 +34,9 @@ def _unpacked(codes: Tensor, low: int, columns: int) -> Tensor:
     """int8 codes of bytes that hold two, the first in the lower half; low: the least code of their type."""
     halves = torch.stack([codes & 15, codes >> 4], -1).flatten(-2)[..., :columns].to(torch.int8)
     return (halves ^ -low) + low
+
+
+_FEW_GROUPS = 16  # of a row
 
 
 class ServedFakeQuantize(FakeQuantizer):
@@ -81,6 +85,7 @@ class ServedWeight(FollowsData):
     scale: Tensor | None
     zero_point: Tensor | None
     types_of_data = ("scale",)
+    _judged: tuple[Tensor | None, int | None, bool] = (None, None, False)  # scales, their version, what _are_sums found
 
     def __init__(self, weight: Tensor, by: FakeQuantizer | None, stored_as: torch.dtype | None = None) -> None:
         super().__init__()
@@ -162,6 +167,9 @@ class ServedWeight(FollowsData):
 
     def rows(self, indices: Tensor) -> Tensor:
         """Some rows of a weight [V, D]: only they are dequantized."""
+        if is_plain(indices) and self._are_sums():
+            bags = self.bags(indices.reshape(-1, 1), None, "sum", None, False, None)
+            return bags if indices.dim() == 1 else bags.reshape(*indices.shape, self.shape[1])
         at = indices.reshape(-1)
         codes = self.codes.index_select(0, at)
         if self.scheme is not None and self.scale is not None:
@@ -173,6 +181,25 @@ class ServedWeight(FollowsData):
             scheme, codes = self.exportable(codes)
             codes = self._dequantize(scheme.with_grouping(grouping), codes, scale, zero_point, self.dtype)
         return codes.reshape(*indices.shape, self.shape[-1])
+
+    def _are_sums(self) -> bool:
+        """Whether a bag of one row has that row's bits, and takes less time: where no element is -0, which no sum is, as
+        where scales are above 0, and so large that codes stand for normal numbers or 0, and where rows have few groups."""
+        codes, scale = member(self, "codes"), member(self, "scale")
+        if type(codes) is not Tensor or not codes.is_cpu or scale is None or not self.has_groups():
+            return False
+        version = version_of(scale)
+        if version is None:
+            return False
+        of, seen, are = self._judged
+        if of is not scale or seen != version:
+            few = scale.numel() <= _FEW_GROUPS * self.shape[0]
+            are = few and bool((scale.double() >= torch.finfo(self.dtype).tiny).all())
+            self._judged = scale, version, are
+        return are
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_judged": ServedWeight._judged}  # a copy's versions begin anew
 
     def has_groups(self) -> bool:
         """Whether kernels sum rows of its codes as they are: of integers, in groups along each row, not into f64."""

@@ -1,0 +1,83 @@
+"""Rows of a table of codes have the bits of the whole table, also where a sum of one row would have others: of -0."""
+
+import copy
+
+import pytest
+import torch
+from isobit.nn import convert, prepare
+from kit import assert_same
+from nn_models import INT8
+
+ROWS, COLUMNS = 5, 40
+CONFIGS = {
+    "rows": INT8,
+    "bytes": {"dtype": torch.uint8, "granularity": "per_channel", "is_symmetric": False},
+    "packed groups": {"dtype": "int4", "group_size": 8},
+    "short groups": {"dtype": "uint4", "group_size": 2, "is_symmetric": False},
+    "tensor": {"dtype": torch.int8, "granularity": "per_tensor", "is_dynamic": False},
+    "float8": {"dtype": torch.float8_e4m3fn, "granularity": "per_row"},
+}
+INDICES = (torch.tensor([4, 0, 4]), torch.tensor(3), torch.tensor([[0, 1], [4, 2]]).int().T, torch.empty(2, 0).long())
+
+
+def served(config, dtype=torch.float32):
+    torch.manual_seed(0)
+    table = prepare(torch.nn.Embedding(ROWS, COLUMNS, dtype=dtype), embedding=config)
+    table(INDICES[0])
+    return convert(table)
+
+
+def check(table):
+    whole = table.weight()
+    for indices in INDICES:
+        assert_same(table(indices), whole[indices.long()])
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float16, torch.bfloat16, torch.float64))
+@pytest.mark.parametrize("config", CONFIGS)
+def test_rows_are_those_of_the_table(config, dtype):
+    table = served(CONFIGS[config], dtype)
+    check(table)
+    assert table(INDICES[0]).dtype == dtype
+
+
+@pytest.mark.parametrize("scale", (0.0, -1.0, 1e-9, 1e-42, float("inf"), float("-inf"), float("nan")))
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float16, torch.bfloat16))
+def test_scales_that_make_negative_zeros(dtype, scale):
+    for config in CONFIGS.values():
+        table = served(config, dtype)
+        check(table)
+        table.weight.scale.view(-1)[-1] = scale  # after a call that has seen others
+        check(table)
+        state = served(config, dtype)
+        check(state)
+        state.load_state_dict(table.state_dict())
+        check(state)
+        twin = copy.deepcopy(served(config, dtype))
+        twin.weight.scale = table.weight.scale.clone()
+        check(twin)
+
+
+def test_negative_zeros_stay():
+    """Where scales are written, or replaced, or the copy's are, after a call that has seen others."""
+    small = 1e-10
+
+    def write(table):
+        table.weight.scale.fill_(small)
+        return table
+
+    def replace(table):
+        table.weight.scale = torch.full_like(table.weight.scale, small)
+        return table
+
+    def write_copy(table):
+        table.weight.scale.mul_(1).mul_(1)  # to the version that the copy will have
+        table(INDICES[0])
+        return write(copy.deepcopy(table))
+
+    for change in (write, replace, write_copy):
+        table = served({"dtype": torch.int8, "granularity": "per_channel"}, torch.float16)
+        table(INDICES[0])
+        table = change(table)
+        rows = table(INDICES[0])
+        assert not rows.any() and torch.equal(torch.signbit(rows), table.weight.codes[INDICES[0]] < 0)
