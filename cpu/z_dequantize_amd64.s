@@ -2093,37 +2093,110 @@ done35:
 	JMP  line26
 
 lines27:
-	CMPB 275(CX), $0x00
-	JNE  tail42
+	CMPB  275(CX), $0x00
+	JNE   tail42
+	CMPQ  R11, $0x00000010
+	JLT   fewer43
+	TESTQ R9, R9
+	JNE   some44
 
+asked45:
+	CMPB      272(CX), $0x00
+	JNE       kind47
+	VPMOVSXBD (DX)(R12*1), Z7
+	VCVTDQ2PS Z7, Z7
+	JMP       done46
+
+kind47:
+	CMPB      272(CX), $0x01
+	JNE       kind48
+	VPMOVZXBD (DX)(R12*1), Z7
+	VCVTDQ2PS Z7, Z7
+	VMOVAPS   Z7, Z7
+	JMP       done46
+
+kind48:
+	CMPB        272(CX), $0x02
+	JNE         kind49
+	VPMOVSXBW   (DX)(R12*1), Y7
+	VPSLLW      $0x07, Y7, Y7
+	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y8, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y7, Y7
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y7
+	VCVTPH2PS   Y7, Z7
+	VMULPS.BCST all32_43800000<>+0(SB), Z7, Z7
+	VMOVAPS     Z7, Z7
+	JMP         done46
+
+kind49:
+	VPMOVZXBW (DX)(R12*1), Y7
+	VPSLLW    $0x08, Y7, Y7
+	VCVTPH2PS Y7, Z7
+	VMOVAPS   Z7, Z7
+	JMP       done46
+
+done46:
+	VSUBPS    Z6, Z7, Z7
+	VMULPS    Z5, Z7, Z7
+	CMPB      273(CX), $0x00
+	JNE       kind52
+	VCVTPS2PH $0x00, Z7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around53
+	VMOVDQU64 Y7, (BX)(R12*2)
+
+stored54:
+	JMP done51
+
+kind52:
+	VPTESTMD  Z0, Z7, K1
+	VPADDD    Z1, Z7, Z8
+	VPADDD    Z2, Z7, K1, Z8
+	VCMPPS    $0x03, Z7, Z7, K1
+	VMOVDQU32 Z3, K1, Z8
+	VPSRLD    $0x10, Z8, Z7
+	VPMOVDW   Z7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around56
+	VMOVDQU64 Y7, (BX)(R12*2)
+
+stored57:
+	JMP done51
+
+done51:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer43:
 some7:
-some43:
+some58:
 	TESTQ R11, R11
-	JLE   done44
+	JLE   done59
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some45
+	JNE   some60
 
-asked46:
+asked61:
 	CMPB        272(CX), $0x00
-	JNE         kind48
+	JNE         kind63
 	VPMOVSXBD.Z (DX)(R12*1), K1, Z7
 	VCVTDQ2PS   Z7, Z7
-	JMP         done47
+	JMP         done62
 
-kind48:
+kind63:
 	CMPB        272(CX), $0x01
-	JNE         kind49
+	JNE         kind64
 	VPMOVZXBD.Z (DX)(R12*1), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done47
+	JMP         done62
 
-kind49:
+kind64:
 	CMPB        272(CX), $0x02
-	JNE         kind50
+	JNE         kind65
 	VPMOVSXBW.Z (DX)(R12*1), K1, Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
@@ -2133,25 +2206,25 @@ kind49:
 	VCVTPH2PS   Y7, Z7
 	VMULPS.BCST all32_43800000<>+0(SB), Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done47
+	JMP         done62
 
-kind50:
+kind65:
 	VPMOVZXBW.Z (DX)(R12*1), K1, Y7
 	VPSLLW      $0x08, Y7, Y7
 	VCVTPH2PS   Y7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done47
+	JMP         done62
 
-done47:
+done62:
 	VSUBPS    Z6, Z7, Z7
 	VMULPS    Z5, Z7, Z7
 	CMPB      273(CX), $0x00
-	JNE       kind53
+	JNE       kind68
 	VCVTPS2PH $0x00, Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)(R12*2)
-	JMP       done52
+	JMP       done67
 
-kind53:
+kind68:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -2160,16 +2233,16 @@ kind53:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)(R12*2)
-	JMP       done52
+	JMP       done67
 
-done52:
+done67:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  some43
+	JMP  some58
 
-done44:
+done59:
 	CMPB 275(CX), $0x00
-	JNE  taken55
+	JNE  taken70
 
 done8:
 	ADDQ 152(CX), R10
@@ -2239,12 +2312,25 @@ tail42:
 	SUBQ  R13, BX
 	JMP   some7
 
-some45:
+some44:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*1)
-	JMP        asked46
+	JMP        asked45
 
-taken55:
+around53:
+	VMOVNTDQ Y7, (BX)(R12*2)
+	JMP      stored54
+
+around56:
+	VMOVNTDQ Y7, (BX)(R12*2)
+	JMP      stored57
+
+some60:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*1)
+	JMP        asked61
+
+taken70:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -2260,12 +2346,12 @@ taken55:
 	JMP       whole6
 
 other2:
-step56:
+step71:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned58
+	JEQ     aligned73
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -2275,29 +2361,29 @@ step56:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some59
+	JMP     some74
 
-aligned58:
-turn60:
+aligned73:
+turn75:
 	CMPQ AX, 104(CX)
-	JLT  turns62
+	JLT  turns77
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand63:
+strand78:
 	VBROADCASTSS (R11), Z5
 	VBROADCASTSS 1024(R11), Z6
 	MOVQ         104(CX), R9
 
-block61:
+block76:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near64
+	JEQ        near79
 	PREFETCHT1 (DX)(R12*1)
 
-near64:
+near79:
 	CMPB      272(CX), $0x00
-	JNE       kind66
+	JNE       kind81
 	VPMOVSXBD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVSXBD 16(DX), Z8
@@ -2306,11 +2392,11 @@ near64:
 	VCVTDQ2PS Z9, Z9
 	VPMOVSXBD 48(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	JMP       done65
+	JMP       done80
 
-kind66:
+kind81:
 	CMPB      272(CX), $0x01
-	JNE       kind67
+	JNE       kind82
 	VPMOVZXBD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVZXBD 16(DX), Z8
@@ -2323,11 +2409,11 @@ kind66:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done65
+	JMP       done80
 
-kind67:
+kind82:
 	CMPB        272(CX), $0x02
-	JNE         kind68
+	JNE         kind83
 	VPMOVSXBW   (DX), Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
@@ -2364,9 +2450,9 @@ kind67:
 	VMOVAPS     Z8, Z8
 	VMOVAPS     Z9, Z9
 	VMOVAPS     Z10, Z10
-	JMP         done65
+	JMP         done80
 
-kind68:
+kind83:
 	VPMOVZXBW (DX), Y7
 	VPSLLW    $0x08, Y7, Y7
 	VCVTPH2PS Y7, Z7
@@ -2383,9 +2469,9 @@ kind68:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done65
+	JMP       done80
 
-done65:
+done80:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VSUBPS    Z6, Z9, Z9
@@ -2395,29 +2481,29 @@ done65:
 	VMULPS    Z5, Z9, Z9
 	VMULPS    Z5, Z10, Z10
 	CMPB      273(CX), $0x00
-	JNE       kind71
+	JNE       kind86
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around72
+	JNE       around87
 	VMOVDQU64 Y7, (BX)
 	VMOVDQU64 Y8, 32(BX)
 	VMOVDQU64 Y9, 64(BX)
 	VMOVDQU64 Y10, 96(BX)
-	JMP       stored73
+	JMP       stored88
 
-around72:
+around87:
 	VMOVNTDQ Y7, (BX)
 	VMOVNTDQ Y8, 32(BX)
 	VMOVNTDQ Y9, 64(BX)
 	VMOVNTDQ Y10, 96(BX)
 
-stored73:
-	JMP done70
+stored88:
+	JMP done85
 
-kind71:
+kind86:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z11
 	VPADDD    Z2, Z7, K1, Z11
@@ -2443,70 +2529,70 @@ kind71:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around75
+	JNE       around90
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored76
+	JMP       stored91
 
-around75:
+around90:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored76:
-	JMP done70
+stored91:
+	JMP done85
 
-done70:
+done85:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block61
+	JNE  block76
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand63
+	JNE  strand78
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn60
+	JMP  turn75
 
-turns62:
-some59:
-some77:
+turns77:
+some74:
+some92:
 	TESTQ      AX, AX
-	JLE        done78
+	JLE        done93
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near79
+	JEQ        near94
 	PREFETCHT1 (DX)(R9*1)
 
-near79:
+near94:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand80:
+strand95:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	CMPB         272(CX), $0x00
-	JNE          kind82
+	JNE          kind97
 	VPMOVSXBD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
-	JMP          done81
+	JMP          done96
 
-kind82:
+kind97:
 	CMPB        272(CX), $0x01
-	JNE         kind83
+	JNE         kind98
 	VPMOVZXBD.Z (DX), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done81
+	JMP         done96
 
-kind83:
+kind98:
 	CMPB        272(CX), $0x02
-	JNE         kind84
+	JNE         kind99
 	VPMOVSXBW.Z (DX), K1, Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
@@ -2516,25 +2602,25 @@ kind83:
 	VCVTPH2PS   Y7, Z7
 	VMULPS.BCST all32_43800000<>+0(SB), Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done81
+	JMP         done96
 
-kind84:
+kind99:
 	VPMOVZXBW.Z (DX), K1, Y7
 	VPSLLW      $0x08, Y7, Y7
 	VCVTPH2PS   Y7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done81
+	JMP         done96
 
-done81:
+done96:
 	VSUBPS    Z6, Z7, Z6
 	VMULPS    Z5, Z6, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind87
+	JNE       kind102
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done86
+	JMP       done101
 
-kind87:
+kind102:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -2543,16 +2629,16 @@ kind87:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done86
+	JMP       done101
 
-done86:
+done101:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand80
+	JNE  strand95
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -2560,29 +2646,29 @@ done86:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some77
+	JMP  some92
 
-done78:
+done93:
 	TESTQ DI, DI
-	JL    whole89
+	JL    whole104
 	LEAQ  (DX)(AX*1), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned58
+	JMP   aligned73
 
-whole89:
+whole104:
 	DECQ R8
-	JEQ  steps57
+	JEQ  steps72
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step56
+	JMP  step71
 
-steps57:
+steps72:
 	VZEROUPPER
 	RET
 
@@ -2600,33 +2686,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block91:
+block106:
 	CMPQ       AX, $0x00000040
-	JLT        blocks92
+	JLT        blocks107
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near93
+	JEQ        near108
 	PREFETCHT1 (DX)(R8*1)
 
-near93:
+near108:
 	CMPB    72(CX), $0x00
-	JEQ     loaded94
+	JEQ     loaded109
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded94:
+loaded109:
 	CMPB    73(CX), $0x00
-	JEQ     loaded95
+	JEQ     loaded110
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded95:
+loaded110:
 	CMPB      272(CX), $0x00
-	JNE       kind97
+	JNE       kind112
 	VPMOVSXBD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVSXBD 16(DX), Z14
@@ -2635,11 +2721,11 @@ loaded95:
 	VCVTDQ2PS Z15, Z15
 	VPMOVSXBD 48(DX), Z16
 	VCVTDQ2PS Z16, Z16
-	JMP       done96
+	JMP       done111
 
-kind97:
+kind112:
 	CMPB      272(CX), $0x01
-	JNE       kind98
+	JNE       kind113
 	VPMOVZXBD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVZXBD 16(DX), Z14
@@ -2652,11 +2738,11 @@ kind97:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done96
+	JMP       done111
 
-kind98:
+kind113:
 	CMPB        272(CX), $0x02
-	JNE         kind99
+	JNE         kind114
 	VPMOVSXBW   (DX), Y13
 	VPSLLW      $0x07, Y13, Y13
 	VPANDD      all32_3f803f80<>+0(SB), Y13, Y14
@@ -2693,9 +2779,9 @@ kind98:
 	VMOVAPS     Z14, Z14
 	VMOVAPS     Z15, Z15
 	VMOVAPS     Z16, Z16
-	JMP         done96
+	JMP         done111
 
-kind99:
+kind114:
 	VPMOVZXBW (DX), Y13
 	VPSLLW    $0x08, Y13, Y13
 	VCVTPH2PS Y13, Z13
@@ -2712,9 +2798,9 @@ kind99:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done96
+	JMP       done111
 
-done96:
+done111:
 	VSUBPS    Z9, Z13, Z13
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
@@ -2724,29 +2810,29 @@ done96:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind102
+	JNE       kind117
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around103
+	JNE       around118
 	VMOVDQU64 Y13, (BX)
 	VMOVDQU64 Y14, 32(BX)
 	VMOVDQU64 Y15, 64(BX)
 	VMOVDQU64 Y16, 96(BX)
-	JMP       stored104
+	JMP       stored119
 
-around103:
+around118:
 	VMOVNTDQ Y13, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored104:
-	JMP done101
+stored119:
+	JMP done116
 
-kind102:
+kind117:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -2772,60 +2858,60 @@ kind102:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around106
+	JNE       around121
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored107
+	JMP       stored122
 
-around106:
+around121:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored107:
-	JMP done101
+stored122:
+	JMP done116
 
-done101:
+done116:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block91
+	JMP  block106
 
-blocks92:
-some108:
+blocks107:
+some123:
 	TESTQ     AX, AX
-	JLE       done109
+	JLE       done124
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded110
+	JEQ       loaded125
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded110:
+loaded125:
 	CMPB      73(CX), $0x00
-	JEQ       loaded111
+	JEQ       loaded126
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded111:
+loaded126:
 	CMPB        272(CX), $0x00
-	JNE         kind113
+	JNE         kind128
 	VPMOVSXBD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
-	JMP         done112
+	JMP         done127
 
-kind113:
+kind128:
 	CMPB        272(CX), $0x01
-	JNE         kind114
+	JNE         kind129
 	VPMOVZXBD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done112
+	JMP         done127
 
-kind114:
+kind129:
 	CMPB        272(CX), $0x02
-	JNE         kind115
+	JNE         kind130
 	VPMOVSXBW.Z (DX), K1, Y13
 	VPSLLW      $0x07, Y13, Y13
 	VPANDD      all32_3f803f80<>+0(SB), Y13, Y14
@@ -2835,25 +2921,25 @@ kind114:
 	VCVTPH2PS   Y13, Z13
 	VMULPS.BCST all32_43800000<>+0(SB), Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done112
+	JMP         done127
 
-kind115:
+kind130:
 	VPMOVZXBW.Z (DX), K1, Y13
 	VPSLLW      $0x08, Y13, Y13
 	VCVTPH2PS   Y13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done112
+	JMP         done127
 
-done112:
+done127:
 	VSUBPS    Z9, Z13, Z13
 	VMULPS    Z5, Z13, Z13
 	CMPB      273(CX), $0x00
-	JNE       kind118
+	JNE       kind133
 	VCVTPS2PH $0x00, Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done117
+	JMP       done132
 
-kind118:
+kind133:
 	VPTESTMD  Z0, Z13, K2
 	VPADDD    Z1, Z13, Z14
 	VPADDD    Z2, Z13, K2, Z14
@@ -2862,17 +2948,17 @@ kind118:
 	VPSRLD    $0x10, Z14, Z13
 	VPMOVDW   Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done117
+	JMP       done132
 
-done117:
+done132:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some108
+	JMP  some123
 
-done109:
+done124:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4328,42 +4414,92 @@ done31:
 	JMP  line24
 
 lines25:
-	CMPB 275(CX), $0x00
-	JNE  tail38
+	CMPB  275(CX), $0x00
+	JNE   tail38
+	CMPQ  R11, $0x00000010
+	JLT   fewer39
+	TESTQ R9, R9
+	JNE   some40
 
+asked41:
+	CMPB      272(CX), $0x00
+	JNE       kind43
+	VPMOVSXWD (DX)(R12*2), Z7
+	VCVTDQ2PS Z7, Z7
+	JMP       done42
+
+kind43:
+	VPMOVZXWD (DX)(R12*2), Z7
+	VCVTDQ2PS Z7, Z7
+	VMOVAPS   Z7, Z7
+	JMP       done42
+
+done42:
+	VSUBPS    Z6, Z7, Z7
+	VMULPS    Z5, Z7, Z7
+	CMPB      273(CX), $0x00
+	JNE       kind46
+	VCVTPS2PH $0x00, Z7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around47
+	VMOVDQU64 Y7, (BX)(R12*2)
+
+stored48:
+	JMP done45
+
+kind46:
+	VPTESTMD  Z0, Z7, K1
+	VPADDD    Z1, Z7, Z8
+	VPADDD    Z2, Z7, K1, Z8
+	VCMPPS    $0x03, Z7, Z7, K1
+	VMOVDQU32 Z3, K1, Z8
+	VPSRLD    $0x10, Z8, Z7
+	VPMOVDW   Z7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around50
+	VMOVDQU64 Y7, (BX)(R12*2)
+
+stored51:
+	JMP done45
+
+done45:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer39:
 some7:
-some39:
+some52:
 	TESTQ R11, R11
-	JLE   done40
+	JLE   done53
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some41
+	JNE   some54
 
-asked42:
+asked55:
 	CMPB        272(CX), $0x00
-	JNE         kind44
+	JNE         kind57
 	VPMOVSXWD.Z (DX)(R12*2), K1, Z7
 	VCVTDQ2PS   Z7, Z7
-	JMP         done43
+	JMP         done56
 
-kind44:
+kind57:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done43
+	JMP         done56
 
-done43:
+done56:
 	VSUBPS    Z6, Z7, Z7
 	VMULPS    Z5, Z7, Z7
 	CMPB      273(CX), $0x00
-	JNE       kind47
+	JNE       kind60
 	VCVTPS2PH $0x00, Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)(R12*2)
-	JMP       done46
+	JMP       done59
 
-kind47:
+kind60:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -4372,16 +4508,16 @@ kind47:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)(R12*2)
-	JMP       done46
+	JMP       done59
 
-done46:
+done59:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  some39
+	JMP  some52
 
-done40:
+done53:
 	CMPB 275(CX), $0x00
-	JNE  taken49
+	JNE  taken62
 
 done8:
 	ADDQ 152(CX), R10
@@ -4452,12 +4588,25 @@ tail38:
 	SUBQ  R13, BX
 	JMP   some7
 
-some41:
+some40:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked42
+	JMP        asked41
 
-taken49:
+around47:
+	VMOVNTDQ Y7, (BX)(R12*2)
+	JMP      stored48
+
+around50:
+	VMOVNTDQ Y7, (BX)(R12*2)
+	JMP      stored51
+
+some54:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked55
+
+taken62:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -4473,12 +4622,12 @@ taken49:
 	JMP       whole6
 
 other2:
-step50:
+step63:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned52
+	JEQ     aligned65
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -4488,30 +4637,30 @@ step50:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some53
+	JMP     some66
 
-aligned52:
-turn54:
+aligned65:
+turn67:
 	CMPQ AX, 104(CX)
-	JLT  turns56
+	JLT  turns69
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand57:
+strand70:
 	VBROADCASTSS (R11), Z5
 	VBROADCASTSS 1024(R11), Z6
 	MOVQ         104(CX), R9
 
-block55:
+block68:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near58
+	JEQ        near71
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near58:
+near71:
 	CMPB      272(CX), $0x00
-	JNE       kind60
+	JNE       kind73
 	VPMOVSXWD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVSXWD 32(DX), Z8
@@ -4520,9 +4669,9 @@ near58:
 	VCVTDQ2PS Z9, Z9
 	VPMOVSXWD 96(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	JMP       done59
+	JMP       done72
 
-kind60:
+kind73:
 	VPMOVZXWD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVZXWD 32(DX), Z8
@@ -4535,9 +4684,9 @@ kind60:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done59
+	JMP       done72
 
-done59:
+done72:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VSUBPS    Z6, Z9, Z9
@@ -4547,29 +4696,29 @@ done59:
 	VMULPS    Z5, Z9, Z9
 	VMULPS    Z5, Z10, Z10
 	CMPB      273(CX), $0x00
-	JNE       kind63
+	JNE       kind76
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around64
+	JNE       around77
 	VMOVDQU64 Y7, (BX)
 	VMOVDQU64 Y8, 32(BX)
 	VMOVDQU64 Y9, 64(BX)
 	VMOVDQU64 Y10, 96(BX)
-	JMP       stored65
+	JMP       stored78
 
-around64:
+around77:
 	VMOVNTDQ Y7, (BX)
 	VMOVNTDQ Y8, 32(BX)
 	VMOVNTDQ Y9, 64(BX)
 	VMOVNTDQ Y10, 96(BX)
 
-stored65:
-	JMP done62
+stored78:
+	JMP done75
 
-kind63:
+kind76:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z11
 	VPADDD    Z2, Z7, K1, Z11
@@ -4595,75 +4744,75 @@ kind63:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around67
+	JNE       around80
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored68
+	JMP       stored81
 
-around67:
+around80:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored68:
-	JMP done62
+stored81:
+	JMP done75
 
-done62:
+done75:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block55
+	JNE  block68
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand57
+	JNE  strand70
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn54
+	JMP  turn67
 
-turns56:
-some53:
-some69:
+turns69:
+some66:
+some82:
 	TESTQ      AX, AX
-	JLE        done70
+	JLE        done83
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near71
+	JEQ        near84
 	PREFETCHT1 (DX)(R9*1)
 
-near71:
+near84:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand72:
+strand85:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
 	CMPB         272(CX), $0x00
-	JNE          kind74
+	JNE          kind87
 	VPMOVSXWD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
-	JMP          done73
+	JMP          done86
 
-kind74:
+kind87:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done73
+	JMP         done86
 
-done73:
+done86:
 	VSUBPS    Z6, Z7, Z6
 	VMULPS    Z5, Z6, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind77
+	JNE       kind90
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done76
+	JMP       done89
 
-kind77:
+kind90:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -4672,16 +4821,16 @@ kind77:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done76
+	JMP       done89
 
-done76:
+done89:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand72
+	JNE  strand85
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -4689,29 +4838,29 @@ done76:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some69
+	JMP  some82
 
-done70:
+done83:
 	TESTQ DI, DI
-	JL    whole79
+	JL    whole92
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned52
+	JMP   aligned65
 
-whole79:
+whole92:
 	DECQ R8
-	JEQ  steps51
+	JEQ  steps64
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step50
+	JMP  step63
 
-steps51:
+steps64:
 	VZEROUPPER
 	RET
 
@@ -4729,34 +4878,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block81:
+block94:
 	CMPQ       AX, $0x00000040
-	JLT        blocks82
+	JLT        blocks95
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near83
+	JEQ        near96
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near83:
+near96:
 	CMPB    72(CX), $0x00
-	JEQ     loaded84
+	JEQ     loaded97
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded84:
+loaded97:
 	CMPB    73(CX), $0x00
-	JEQ     loaded85
+	JEQ     loaded98
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded85:
+loaded98:
 	CMPB      272(CX), $0x00
-	JNE       kind87
+	JNE       kind100
 	VPMOVSXWD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVSXWD 32(DX), Z14
@@ -4765,9 +4914,9 @@ loaded85:
 	VCVTDQ2PS Z15, Z15
 	VPMOVSXWD 96(DX), Z16
 	VCVTDQ2PS Z16, Z16
-	JMP       done86
+	JMP       done99
 
-kind87:
+kind100:
 	VPMOVZXWD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -4780,9 +4929,9 @@ kind87:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done86
+	JMP       done99
 
-done86:
+done99:
 	VSUBPS    Z9, Z13, Z13
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
@@ -4792,29 +4941,29 @@ done86:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind90
+	JNE       kind103
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around91
+	JNE       around104
 	VMOVDQU64 Y13, (BX)
 	VMOVDQU64 Y14, 32(BX)
 	VMOVDQU64 Y15, 64(BX)
 	VMOVDQU64 Y16, 96(BX)
-	JMP       stored92
+	JMP       stored105
 
-around91:
+around104:
 	VMOVNTDQ Y13, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored92:
-	JMP done89
+stored105:
+	JMP done102
 
-kind90:
+kind103:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -4840,65 +4989,65 @@ kind90:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around94
+	JNE       around107
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored95
+	JMP       stored108
 
-around94:
+around107:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored95:
-	JMP done89
+stored108:
+	JMP done102
 
-done89:
+done102:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block81
+	JMP  block94
 
-blocks82:
-some96:
+blocks95:
+some109:
 	TESTQ     AX, AX
-	JLE       done97
+	JLE       done110
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded98
+	JEQ       loaded111
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded98:
+loaded111:
 	CMPB      73(CX), $0x00
-	JEQ       loaded99
+	JEQ       loaded112
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded99:
+loaded112:
 	CMPB        272(CX), $0x00
-	JNE         kind101
+	JNE         kind114
 	VPMOVSXWD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
-	JMP         done100
+	JMP         done113
 
-kind101:
+kind114:
 	VPMOVZXWD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done100
+	JMP         done113
 
-done100:
+done113:
 	VSUBPS    Z9, Z13, Z13
 	VMULPS    Z5, Z13, Z13
 	CMPB      273(CX), $0x00
-	JNE       kind104
+	JNE       kind117
 	VCVTPS2PH $0x00, Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done103
+	JMP       done116
 
-kind104:
+kind117:
 	VPTESTMD  Z0, Z13, K2
 	VPADDD    Z1, Z13, Z14
 	VPADDD    Z2, Z13, K2, Z14
@@ -4907,17 +5056,17 @@ kind104:
 	VPSRLD    $0x10, Z14, Z13
 	VPMOVDW   Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done103
+	JMP       done116
 
-done103:
+done116:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some96
+	JMP  some109
 
-done97:
+done110:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6270,20 +6419,69 @@ done25:
 	JMP  line21
 
 lines22:
-	CMPB 275(CX), $0x00
-	JNE  tail32
+	CMPB  275(CX), $0x00
+	JNE   tail32
+	CMPQ  R11, $0x00000010
+	JLT   fewer33
+	TESTQ R9, R9
+	JNE   some34
 
+asked35:
+	VMOVDQU32     (DX)(R12*4), Z8
+	VXORPS        Z7, Z7, Z7
+	VCVTDQ2PD     Y8, Z9
+	VCVTPS2PD     Y6, Z10
+	VSUBPD        Z10, Z9, Z9
+	VCVTPD2PS     Z9, Y7
+	VEXTRACTF64X4 $0x01, Z8, Y8
+	VCVTDQ2PD     Y8, Z8
+	VEXTRACTF64X4 $0x01, Z6, Y9
+	VCVTPS2PD     Y9, Z9
+	VSUBPD        Z9, Z8, Z8
+	VCVTPD2PS     Z8, Y8
+	VINSERTF64X4  $0x01, Y8, Z7, Z7
+	VMULPS        Z5, Z7, Z7
+	CMPB          273(CX), $0x00
+	JNE           kind37
+	VCVTPS2PH     $0x00, Z7, Y7
+	CMPB          76(CX), $0x00
+	JNE           around38
+	VMOVDQU64     Y7, (BX)(R12*2)
+
+stored39:
+	JMP done36
+
+kind37:
+	VPTESTMD  Z0, Z7, K1
+	VPADDD    Z1, Z7, Z8
+	VPADDD    Z2, Z7, K1, Z8
+	VCMPPS    $0x03, Z7, Z7, K1
+	VMOVDQU32 Z3, K1, Z8
+	VPSRLD    $0x10, Z8, Z7
+	VPMOVDW   Z7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around41
+	VMOVDQU64 Y7, (BX)(R12*2)
+
+stored42:
+	JMP done36
+
+done36:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer33:
 some7:
-some33:
+some43:
 	TESTQ R11, R11
-	JLE   done34
+	JLE   done44
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some35
+	JNE   some45
 
-asked36:
+asked46:
 	VMOVDQU32.Z   (DX)(R12*4), K1, Z8
 	VXORPS        Z7, Z7, Z7
 	VCVTDQ2PD     Y8, Z9
@@ -6299,12 +6497,12 @@ asked36:
 	VINSERTF64X4  $0x01, Y8, Z7, Z7
 	VMULPS        Z5, Z7, Z7
 	CMPB          273(CX), $0x00
-	JNE           kind38
+	JNE           kind48
 	VCVTPS2PH     $0x00, Z7, Y7
 	VMOVDQU16     Y7, K1, (BX)(R12*2)
-	JMP           done37
+	JMP           done47
 
-kind38:
+kind48:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -6313,16 +6511,16 @@ kind38:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)(R12*2)
-	JMP       done37
+	JMP       done47
 
-done37:
+done47:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  some33
+	JMP  some43
 
-done34:
+done44:
 	CMPB 275(CX), $0x00
-	JNE  taken40
+	JNE  taken50
 
 done8:
 	ADDQ 152(CX), R10
@@ -6396,12 +6594,25 @@ tail32:
 	SUBQ  R13, BX
 	JMP   some7
 
-some35:
+some34:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked36
+	JMP        asked35
 
-taken40:
+around38:
+	VMOVNTDQ Y7, (BX)(R12*2)
+	JMP      stored39
+
+around41:
+	VMOVNTDQ Y7, (BX)(R12*2)
+	JMP      stored42
+
+some45:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked46
+
+taken50:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -6417,12 +6628,12 @@ taken40:
 	JMP       whole6
 
 other2:
-step41:
+step51:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned43
+	JEQ     aligned53
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -6432,30 +6643,30 @@ step41:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some44
+	JMP     some54
 
-aligned43:
-turn45:
+aligned53:
+turn55:
 	CMPQ AX, 104(CX)
-	JLT  turns47
+	JLT  turns57
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand48:
+strand58:
 	VBROADCASTSS (R11), Z5
 	VBROADCASTSS 1024(R11), Z6
 	MOVQ         104(CX), R9
 
-block46:
+block56:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near49
+	JEQ        near59
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near49:
+near59:
 	VMOVDQU32     (DX), Z8
 	VXORPS        Z7, Z7, Z7
 	VCVTDQ2PD     Y8, Z9
@@ -6513,29 +6724,29 @@ near49:
 	VMULPS        Z5, Z9, Z9
 	VMULPS        Z5, Z10, Z10
 	CMPB          273(CX), $0x00
-	JNE           kind51
+	JNE           kind61
 	VCVTPS2PH     $0x00, Z7, Y7
 	VCVTPS2PH     $0x00, Z8, Y8
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	CMPB          76(CX), $0x00
-	JNE           around52
+	JNE           around62
 	VMOVDQU64     Y7, (BX)
 	VMOVDQU64     Y8, 32(BX)
 	VMOVDQU64     Y9, 64(BX)
 	VMOVDQU64     Y10, 96(BX)
-	JMP           stored53
+	JMP           stored63
 
-around52:
+around62:
 	VMOVNTDQ Y7, (BX)
 	VMOVNTDQ Y8, 32(BX)
 	VMOVNTDQ Y9, 64(BX)
 	VMOVNTDQ Y10, 96(BX)
 
-stored53:
-	JMP done50
+stored63:
+	JMP done60
 
-kind51:
+kind61:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z11
 	VPADDD    Z2, Z7, K1, Z11
@@ -6561,51 +6772,51 @@ kind51:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around55
+	JNE       around65
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored56
+	JMP       stored66
 
-around55:
+around65:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored56:
-	JMP done50
+stored66:
+	JMP done60
 
-done50:
+done60:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block46
+	JNE  block56
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand48
+	JNE  strand58
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn45
+	JMP  turn55
 
-turns47:
-some44:
-some57:
+turns57:
+some54:
+some67:
 	TESTQ      AX, AX
-	JLE        done58
+	JLE        done68
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near59
+	JEQ        near69
 	PREFETCHT1 (DX)(R9*1)
 
-near59:
+near69:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand60:
+strand70:
 	VBROADCASTSS  (R10), Z5
 	VBROADCASTSS  1024(R10), Z6
 	VMOVDQU32.Z   (DX), K1, Z8
@@ -6623,12 +6834,12 @@ strand60:
 	VINSERTF64X4  $0x01, Y6, Z7, Z7
 	VMULPS        Z5, Z7, Z5
 	CMPB          273(CX), $0x00
-	JNE           kind62
+	JNE           kind72
 	VCVTPS2PH     $0x00, Z5, Y5
 	VMOVDQU16     Y5, K1, (BX)
-	JMP           done61
+	JMP           done71
 
-kind62:
+kind72:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -6637,16 +6848,16 @@ kind62:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done61
+	JMP       done71
 
-done61:
+done71:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand60
+	JNE  strand70
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -6654,29 +6865,29 @@ done61:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some57
+	JMP  some67
 
-done58:
+done68:
 	TESTQ DI, DI
-	JL    whole64
+	JL    whole74
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned43
+	JMP   aligned53
 
-whole64:
+whole74:
 	DECQ R8
-	JEQ  steps42
+	JEQ  steps52
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step41
+	JMP  step51
 
-steps42:
+steps52:
 	VZEROUPPER
 	RET
 
@@ -6694,34 +6905,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block66:
+block76:
 	CMPQ       AX, $0x00000040
-	JLT        blocks67
+	JLT        blocks77
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near68
+	JEQ        near78
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near68:
+near78:
 	CMPB    72(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded79
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded69:
+loaded79:
 	CMPB    73(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded80
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded70:
+loaded80:
 	VMOVDQU32     (DX), Z14
 	VXORPS        Z13, Z13, Z13
 	VCVTDQ2PD     Y14, Z15
@@ -6779,29 +6990,29 @@ loaded70:
 	VMULPS        Z7, Z15, Z15
 	VMULPS        Z8, Z16, Z16
 	CMPB          273(CX), $0x00
-	JNE           kind72
+	JNE           kind82
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	CMPB          76(CX), $0x00
-	JNE           around73
+	JNE           around83
 	VMOVDQU64     Y13, (BX)
 	VMOVDQU64     Y14, 32(BX)
 	VMOVDQU64     Y15, 64(BX)
 	VMOVDQU64     Y16, 96(BX)
-	JMP           stored74
+	JMP           stored84
 
-around73:
+around83:
 	VMOVNTDQ Y13, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored74:
-	JMP done71
+stored84:
+	JMP done81
 
-kind72:
+kind82:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -6827,43 +7038,43 @@ kind72:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around76
+	JNE       around86
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored77
+	JMP       stored87
 
-around76:
+around86:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored77:
-	JMP done71
+stored87:
+	JMP done81
 
-done71:
+done81:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block66
+	JMP  block76
 
-blocks67:
-some78:
+blocks77:
+some88:
 	TESTQ     AX, AX
-	JLE       done79
+	JLE       done89
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded80
+	JEQ       loaded90
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded80:
+loaded90:
 	CMPB      73(CX), $0x00
-	JEQ       loaded81
+	JEQ       loaded91
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded81:
+loaded91:
 	VMOVDQU32.Z   (DX), K1, Z14
 	VXORPS        Z13, Z13, Z13
 	VCVTDQ2PD     Y14, Z15
@@ -6879,12 +7090,12 @@ loaded81:
 	VINSERTF64X4  $0x01, Y14, Z13, Z13
 	VMULPS        Z5, Z13, Z13
 	CMPB          273(CX), $0x00
-	JNE           kind83
+	JNE           kind93
 	VCVTPS2PH     $0x00, Z13, Y13
 	VMOVDQU16     Y13, K1, (BX)
-	JMP           done82
+	JMP           done92
 
-kind83:
+kind93:
 	VPTESTMD  Z0, Z13, K2
 	VPADDD    Z1, Z13, Z14
 	VPADDD    Z2, Z13, K2, Z14
@@ -6893,17 +7104,17 @@ kind83:
 	VPSRLD    $0x10, Z14, Z13
 	VPMOVDW   Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done82
+	JMP       done92
 
-done82:
+done92:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some78
+	JMP  some88
 
-done79:
+done89:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7952,20 +8163,38 @@ stored21:
 	JMP  line16
 
 lines17:
-	CMPB 275(CX), $0x00
-	JNE  tail22
+	CMPB  275(CX), $0x00
+	JNE   tail22
+	CMPQ  R11, $0x00000010
+	JLT   fewer23
+	TESTQ R9, R9
+	JNE   some24
 
+asked25:
+	VCVTPH2PS (DX)(R12*2), Z2
+	VSUBPS    Z1, Z2, Z2
+	VMULPS    Z0, Z2, Z2
+	VCVTPS2PH $0x00, Z2, Y2
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU64 Y2, (BX)(R12*2)
+
+stored27:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer23:
 some7:
-some23:
+some28:
 	TESTQ R11, R11
-	JLE   done24
+	JLE   done29
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some25
+	JNE   some30
 
-asked26:
+asked31:
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z2
 	VSUBPS      Z1, Z2, Z2
 	VMULPS      Z0, Z2, Z2
@@ -7973,11 +8202,11 @@ asked26:
 	VMOVDQU16   Y2, K1, (BX)(R12*2)
 	ADDQ        $0x00000010, R12
 	SUBQ        $0x00000010, R11
-	JMP         some23
+	JMP         some28
 
-done24:
+done29:
 	CMPB 275(CX), $0x00
-	JNE  taken27
+	JNE  taken32
 
 done8:
 	ADDQ 152(CX), R10
@@ -8039,12 +8268,21 @@ tail22:
 	SUBQ  R13, BX
 	JMP   some7
 
-some25:
+some24:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked26
+	JMP        asked25
 
-taken27:
+around26:
+	VMOVNTDQ Y2, (BX)(R12*2)
+	JMP      stored27
+
+some30:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked31
+
+taken32:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -8060,12 +8298,12 @@ taken27:
 	JMP       whole6
 
 other2:
-step28:
+step33:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned35
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -8075,28 +8313,28 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some36
 
-aligned30:
-turn32:
+aligned35:
+turn37:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns39
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand40:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block33:
+block38:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near41
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near36:
+near41:
 	VCVTPH2PS (DX), Z2
 	VCVTPH2PS 32(DX), Z3
 	VCVTPH2PS 64(DX), Z4
@@ -8114,52 +8352,52 @@ near36:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around42
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored38
+	JMP       stored43
 
-around37:
+around42:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored38:
+stored43:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block38
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand40
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn37
 
-turns34:
-some31:
-some39:
+turns39:
+some36:
+some44:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done45
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near46
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near46:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand47:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VCVTPH2PS.Z  (DX), K1, Z2
@@ -8173,7 +8411,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand47
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -8181,29 +8419,29 @@ strand42:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some39
+	JMP          some44
 
-done40:
+done45:
 	TESTQ DI, DI
-	JL    whole43
+	JL    whole48
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned30
+	JMP   aligned35
 
-whole43:
+whole48:
 	DECQ R8
-	JEQ  steps29
+	JEQ  steps34
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step33
 
-steps29:
+steps34:
 	VZEROUPPER
 	RET
 
@@ -8221,32 +8459,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block50:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks51
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near47
+	JEQ        near52
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near47:
+near52:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded53
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded48:
+loaded53:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded54
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded49:
+loaded54:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -8264,44 +8502,44 @@ loaded49:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around55
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored51
+	JMP       stored56
 
-around50:
+around55:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored51:
+stored56:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block50
 
-blocks46:
-some52:
+blocks51:
+some57:
 	TESTQ     AX, AX
-	JLE       done53
+	JLE       done58
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded59
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded54:
+loaded59:
 	CMPB      73(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded60
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded55:
+loaded60:
 	VCVTPH2PS.Z (DX), K1, Z8
 	VSUBPS      Z4, Z8, Z8
 	VMULPS      Z0, Z8, Z8
@@ -8312,9 +8550,9 @@ loaded55:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some52
+	JMP         some57
 
-done53:
+done58:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -8470,20 +8708,45 @@ stored21:
 	JMP  line16
 
 lines17:
-	CMPB 275(CX), $0x00
-	JNE  tail22
+	CMPB  275(CX), $0x00
+	JNE   tail22
+	CMPQ  R11, $0x00000010
+	JLT   fewer23
+	TESTQ R9, R9
+	JNE   some24
 
+asked25:
+	VPMOVZXWD (DX)(R12*2), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VSUBPS    Z7, Z8, Z8
+	VMULPS    Z6, Z8, Z8
+	VPTESTMD  Z1, Z8, K1
+	VPADDD    Z2, Z8, Z9
+	VPADDD    Z3, Z8, K1, Z9
+	VCMPPS    $0x03, Z8, Z8, K1
+	VMOVDQU32 Z4, K1, Z9
+	VPSRLD    $0x10, Z9, Z8
+	VPMOVDW   Z8, Y8
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU64 Y8, (BX)(R12*2)
+
+stored27:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer23:
 some7:
-some23:
+some28:
 	TESTQ R11, R11
-	JLE   done24
+	JLE   done29
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some25
+	JNE   some30
 
-asked26:
+asked31:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VSUBPS      Z7, Z8, Z8
@@ -8498,11 +8761,11 @@ asked26:
 	VMOVDQU16   Y8, K1, (BX)(R12*2)
 	ADDQ        $0x00000010, R12
 	SUBQ        $0x00000010, R11
-	JMP         some23
+	JMP         some28
 
-done24:
+done29:
 	CMPB 275(CX), $0x00
-	JNE  taken27
+	JNE  taken32
 
 done8:
 	ADDQ 152(CX), R10
@@ -8561,12 +8824,21 @@ tail22:
 	SUBQ  R13, BX
 	JMP   some7
 
-some25:
+some24:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked26
+	JMP        asked25
 
-taken27:
+around26:
+	VMOVNTDQ Y8, (BX)(R12*2)
+	JMP      stored27
+
+some30:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked31
+
+taken32:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -8582,12 +8854,12 @@ taken27:
 	JMP       whole6
 
 other2:
-step28:
+step33:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned35
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -8597,28 +8869,28 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some36
 
-aligned30:
-turn32:
+aligned35:
+turn37:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns39
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand40:
 	VBROADCASTSS (R11), Z6
 	VBROADCASTSS 1024(R11), Z7
 	MOVQ         104(CX), R9
 
-block33:
+block38:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near41
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near36:
+near41:
 	VMOVDQU32 (DX), Z9
 	VPSLLD    $0x10, Z9, Z8
 	VPANDD    Z0, Z9, Z9
@@ -8658,48 +8930,48 @@ near36:
 	VMOVDQA64 Z14, Z9
 	VPERMT2W  Z15, Z5, Z9
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around42
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
-	JMP       stored38
+	JMP       stored43
 
-around37:
+around42:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 
-stored38:
+stored43:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block38
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand40
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn37
 
-turns34:
-some31:
-some39:
+turns39:
+some36:
+some44:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done45
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near46
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near46:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand47:
 	VBROADCASTSS (R10), Z6
 	VBROADCASTSS 1024(R10), Z7
 	VPMOVZXWD.Z  (DX), K1, Z8
@@ -8720,7 +8992,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand47
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -8728,29 +9000,29 @@ strand42:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some39
+	JMP          some44
 
-done40:
+done45:
 	TESTQ DI, DI
-	JL    whole43
+	JL    whole48
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned30
+	JMP   aligned35
 
-whole43:
+whole48:
 	DECQ R8
-	JEQ  steps29
+	JEQ  steps34
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step33
 
-steps29:
+steps34:
 	VZEROUPPER
 	RET
 
@@ -8768,32 +9040,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block50:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks51
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near47
+	JEQ        near52
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near47:
+near52:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded53
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded48:
+loaded53:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded54
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded49:
+loaded54:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -8835,40 +9107,40 @@ loaded49:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z6, Z14
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around55
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored51
+	JMP       stored56
 
-around50:
+around55:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored51:
+stored56:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block50
 
-blocks46:
-some52:
+blocks51:
+some57:
 	TESTQ     AX, AX
-	JLE       done53
+	JLE       done58
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded59
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded54:
+loaded59:
 	CMPB      73(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded60
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded55:
+loaded60:
 	VPMOVZXWD.Z (DX), K1, Z13
 	VPSLLD      $0x10, Z13, Z13
 	VSUBPS      Z9, Z13, Z13
@@ -8886,9 +9158,9 @@ loaded55:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some52
+	JMP         some57
 
-done53:
+done58:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -949,31 +949,48 @@ stored21:
 	JMP  line16
 
 lines17:
-	CMPB 275(CX), $0x00
-	JNE  tail22
+	CMPB  275(CX), $0x00
+	JNE   tail22
+	CMPQ  R11, $0x00000010
+	JLT   fewer23
+	TESTQ R9, R9
+	JNE   some24
 
+asked25:
+	VCVTPH2PS (DX)(R12*2), Z1
+	VMULPS    Z0, Z1, Z1
+	VCVTPS2PH $0x00, Z1, Y1
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU64 Y1, (BX)(R12*2)
+
+stored27:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer23:
 some7:
-some23:
+some28:
 	TESTQ R11, R11
-	JLE   done24
+	JLE   done29
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some25
+	JNE   some30
 
-asked26:
+asked31:
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z1
 	VMULPS      Z0, Z1, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
 	VMOVDQU16   Y1, K1, (BX)(R12*2)
 	ADDQ        $0x00000010, R12
 	SUBQ        $0x00000010, R11
-	JMP         some23
+	JMP         some28
 
-done24:
+done29:
 	CMPB 275(CX), $0x00
-	JNE  taken27
+	JNE  taken32
 
 done8:
 	ADDQ 152(CX), R10
@@ -1035,12 +1052,21 @@ tail22:
 	SUBQ  R13, BX
 	JMP   some7
 
-some25:
+some24:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked26
+	JMP        asked25
 
-taken27:
+around26:
+	VMOVNTDQ Y1, (BX)(R12*2)
+	JMP      stored27
+
+some30:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked31
+
+taken32:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -1056,12 +1082,12 @@ taken27:
 	JMP       whole6
 
 other2:
-step28:
+step33:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned35
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1071,27 +1097,27 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some36
 
-aligned30:
-turn32:
+aligned35:
+turn37:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns39
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand40:
 	VBROADCASTSS (R11), Z0
 	MOVQ         104(CX), R9
 
-block33:
+block38:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near41
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near36:
+near41:
 	VCVTPH2PS (DX), Z1
 	VCVTPH2PS 32(DX), Z2
 	VCVTPH2PS 64(DX), Z3
@@ -1105,52 +1131,52 @@ near36:
 	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around42
 	VMOVDQU64 Y1, (BX)
 	VMOVDQU64 Y2, 32(BX)
 	VMOVDQU64 Y3, 64(BX)
 	VMOVDQU64 Y4, 96(BX)
-	JMP       stored38
+	JMP       stored43
 
-around37:
+around42:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 	VMOVNTDQ Y3, 64(BX)
 	VMOVNTDQ Y4, 96(BX)
 
-stored38:
+stored43:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block38
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand40
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn37
 
-turns34:
-some31:
-some39:
+turns39:
+some36:
+some44:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done45
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near46
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near46:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand47:
 	VBROADCASTSS (R10), Z0
 	VCVTPH2PS.Z  (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
@@ -1162,7 +1188,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand47
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1170,29 +1196,29 @@ strand42:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some39
+	JMP          some44
 
-done40:
+done45:
 	TESTQ R8, R8
-	JL    whole43
+	JL    whole48
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned30
+	JMP   aligned35
 
-whole43:
+whole48:
 	DECQ DI
-	JEQ  steps29
+	JEQ  steps34
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step33
 
-steps29:
+steps34:
 	VZEROUPPER
 	RET
 
@@ -1206,24 +1232,24 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block50:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks51
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near47
+	JEQ        near52
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near47:
+near52:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded53
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded48:
+loaded53:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
@@ -1237,38 +1263,38 @@ loaded48:
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around54
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
 	VMOVDQU64 Y6, 64(BX)
 	VMOVDQU64 Y7, 96(BX)
-	JMP       stored50
+	JMP       stored55
 
-around49:
+around54:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored50:
+stored55:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block50
 
-blocks46:
-some51:
+blocks51:
+some56:
 	TESTQ     AX, AX
-	JLE       done52
+	JLE       done57
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded58
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded53:
+loaded58:
 	VCVTPH2PS.Z (DX), K1, Z4
 	VMULPS      Z0, Z4, Z4
 	VCVTPS2PH   $0x00, Z4, Y4
@@ -1277,9 +1303,9 @@ loaded53:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some51
+	JMP         some56
 
-done52:
+done57:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1426,20 +1452,44 @@ stored21:
 	JMP  line16
 
 lines17:
-	CMPB 275(CX), $0x00
-	JNE  tail22
+	CMPB  275(CX), $0x00
+	JNE   tail22
+	CMPQ  R11, $0x00000010
+	JLT   fewer23
+	TESTQ R9, R9
+	JNE   some24
 
+asked25:
+	VPMOVZXWD (DX)(R12*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VMULPS    Z6, Z7, Z7
+	VPTESTMD  Z1, Z7, K1
+	VPADDD    Z2, Z7, Z8
+	VPADDD    Z3, Z7, K1, Z8
+	VCMPPS    $0x03, Z7, Z7, K1
+	VMOVDQU32 Z4, K1, Z8
+	VPSRLD    $0x10, Z8, Z7
+	VPMOVDW   Z7, Y7
+	CMPB      76(CX), $0x00
+	JNE       around26
+	VMOVDQU64 Y7, (BX)(R12*2)
+
+stored27:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer23:
 some7:
-some23:
+some28:
 	TESTQ R11, R11
-	JLE   done24
+	JLE   done29
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some25
+	JNE   some30
 
-asked26:
+asked31:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMULPS      Z6, Z7, Z7
@@ -1453,11 +1503,11 @@ asked26:
 	VMOVDQU16   Y7, K1, (BX)(R12*2)
 	ADDQ        $0x00000010, R12
 	SUBQ        $0x00000010, R11
-	JMP         some23
+	JMP         some28
 
-done24:
+done29:
 	CMPB 275(CX), $0x00
-	JNE  taken27
+	JNE  taken32
 
 done8:
 	ADDQ 152(CX), R10
@@ -1516,12 +1566,21 @@ tail22:
 	SUBQ  R13, BX
 	JMP   some7
 
-some25:
+some24:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked26
+	JMP        asked25
 
-taken27:
+around26:
+	VMOVNTDQ Y7, (BX)(R12*2)
+	JMP      stored27
+
+some30:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked31
+
+taken32:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -1537,12 +1596,12 @@ taken27:
 	JMP       whole6
 
 other2:
-step28:
+step33:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned35
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1552,27 +1611,27 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some36
 
-aligned30:
-turn32:
+aligned35:
+turn37:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns39
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand40:
 	VBROADCASTSS (R11), Z6
 	MOVQ         104(CX), R9
 
-block33:
+block38:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near41
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near36:
+near41:
 	VMOVDQU32 (DX), Z8
 	VPSLLD    $0x10, Z8, Z7
 	VPANDD    Z0, Z8, Z8
@@ -1608,48 +1667,48 @@ near36:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z5, Z8
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around42
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored38
+	JMP       stored43
 
-around37:
+around42:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored38:
+stored43:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block38
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand40
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn37
 
-turns34:
-some31:
-some39:
+turns39:
+some36:
+some44:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done45
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near46
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near46:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand47:
 	VBROADCASTSS (R10), Z6
 	VPMOVZXWD.Z  (DX), K1, Z7
 	VPSLLD       $0x10, Z7, Z7
@@ -1668,7 +1727,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand47
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1676,29 +1735,29 @@ strand42:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some39
+	JMP          some44
 
-done40:
+done45:
 	TESTQ R8, R8
-	JL    whole43
+	JL    whole48
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned30
+	JMP   aligned35
 
-whole43:
+whole48:
 	DECQ DI
-	JEQ  steps29
+	JEQ  steps34
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step33
 
-steps29:
+steps34:
 	VZEROUPPER
 	RET
 
@@ -1712,24 +1771,24 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block50:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks51
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near47
+	JEQ        near52
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near47:
+near52:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded53
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded48:
+loaded53:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -1767,34 +1826,34 @@ loaded48:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z6, Z10
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around54
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored50
+	JMP       stored55
 
-around49:
+around54:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored50:
+stored55:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block50
 
-blocks46:
-some51:
+blocks51:
+some56:
 	TESTQ     AX, AX
-	JLE       done52
+	JLE       done57
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded58
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded53:
+loaded58:
 	VPMOVZXWD.Z (DX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMULPS      Z0, Z9, Z9
@@ -1810,9 +1869,9 @@ loaded53:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some51
+	JMP         some56
 
-done52:
+done57:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

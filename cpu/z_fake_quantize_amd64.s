@@ -1915,20 +1915,44 @@ stored22:
 	JMP  line17
 
 lines18:
-	CMPB 275(CX), $0x00
-	JNE  tail23
+	CMPB  275(CX), $0x00
+	JNE   tail23
+	CMPQ  R11, $0x00000010
+	JLT   fewer24
+	TESTQ R9, R9
+	JNE   some25
 
+asked26:
+	VCVTPH2PS     (DX)(R12*2), Z5
+	VMINPS        Z5, Z1, Z5
+	VMAXPS        Z5, Z0, Z5
+	VMULPS        Z3, Z5, Z6
+	VFMADD231PS   Z2, Z5, Z6
+	VCMPPS        $0x07, Z6, Z6, K1
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VXORPS        Z5, Z5, Z5
+	VFMADD231PS   Z4, Z6, Z5
+	VCVTPS2PH     $0x00, Z5, Y5
+	CMPB          76(CX), $0x00
+	JNE           around27
+	VMOVDQU64     Y5, (BX)(R12*2)
+
+stored28:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer24:
 some8:
-some24:
+some29:
 	TESTQ R11, R11
-	JLE   done25
+	JLE   done30
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some26
+	JNE   some31
 
-asked27:
+asked32:
 	VCVTPH2PS.Z   (DX)(R12*2), K1, Z5
 	VMINPS        Z5, Z1, Z5
 	VMAXPS        Z5, Z0, Z5
@@ -1942,11 +1966,11 @@ asked27:
 	VMOVDQU16     Y5, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some24
+	JMP           some29
 
-done25:
+done30:
 	CMPB 275(CX), $0x00
-	JNE  taken28
+	JNE  taken33
 
 done9:
 	ADDQ 152(CX), R10
@@ -2008,12 +2032,21 @@ tail23:
 	SUBQ  R13, BX
 	JMP   some8
 
-some26:
+some25:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked27
+	JMP        asked26
 
-taken28:
+around27:
+	VMOVNTDQ Y5, (BX)(R12*2)
+	JMP      stored28
+
+some31:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked32
+
+taken33:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -2033,34 +2066,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run30:
+run35:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS 1024(SI), Z3
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head34
+	JNE          head39
 
-whole31:
+whole36:
 	CMPQ R12, DI
-	JGT  rest36
+	JGT  rest41
 
-next35:
+next40:
 	TESTQ R9, R9
-	JNE   some37
+	JNE   some42
 
-asked38:
+asked43:
 	VCVTPH2PS (DX)(R12*2), Z4
 	VCVTPH2PS 32(DX)(R12*2), Z5
 	VCVTPH2PS 64(DX)(R12*2), Z6
 	VCVTPH2PS 96(DX)(R12*2), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal39
+	JNE       reciprocal44
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
 
-divided40:
+divided45:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -2094,36 +2127,36 @@ divided40:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around41
+	JNE           around46
 	VMOVDQU64     Y4, (BX)(R12*2)
 	VMOVDQU64     Y5, 32(BX)(R12*2)
 	VMOVDQU64     Y6, 64(BX)(R12*2)
 	VMOVDQU64     Y7, 96(BX)(R12*2)
 
-stored42:
+stored47:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next35
+	JLE  next40
 
-rest36:
+rest41:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line43:
+line48:
 	CMPQ  R11, $0x00000020
-	JLT   lines44
+	JLT   lines49
 	TESTQ R9, R9
-	JNE   some45
+	JNE   some50
 
-asked46:
+asked51:
 	VCVTPH2PS (DX)(R12*2), Z4
 	VCVTPH2PS 32(DX)(R12*2), Z5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal47
+	JNE       reciprocal52
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 
-divided48:
+divided53:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
@@ -2141,36 +2174,64 @@ divided48:
 	VCVTPS2PH     $0x00, Z4, Y4
 	VCVTPS2PH     $0x00, Z5, Y5
 	CMPB          76(CX), $0x00
-	JNE           around49
+	JNE           around54
 	VMOVDQU64     Y4, (BX)(R12*2)
 	VMOVDQU64     Y5, 32(BX)(R12*2)
 
-stored50:
+stored55:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line43
+	JMP  line48
 
-lines44:
-	CMPB 275(CX), $0x00
-	JNE  tail51
+lines49:
+	CMPB  275(CX), $0x00
+	JNE   tail56
+	CMPQ  R11, $0x00000010
+	JLT   fewer57
+	TESTQ R9, R9
+	JNE   some58
 
-some32:
-some52:
+asked59:
+	VCVTPH2PS (DX)(R12*2), Z4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal60
+	VDIVPS    Z2, Z4, Z4
+
+divided61:
+	VCMPPS        $0x07, Z4, Z4, K1
+	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
+	VADDPS        Z3, Z4, Z4
+	VMINPS        Z1, Z4, Z4
+	VMAXPS        Z0, Z4, Z4
+	VSUBPS        Z3, Z4, Z4
+	VMULPS        Z2, Z4, Z4
+	VCVTPS2PH     $0x00, Z4, Y4
+	CMPB          76(CX), $0x00
+	JNE           around62
+	VMOVDQU64     Y4, (BX)(R12*2)
+
+stored63:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer57:
+some37:
+some64:
 	TESTQ R11, R11
-	JLE   done53
+	JLE   done65
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some54
+	JNE   some66
 
-asked55:
+asked67:
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z4
 	CMPB        75(CX), $0x00
-	JNE         reciprocal56
+	JNE         reciprocal68
 	VDIVPS      Z2, Z4, Z4
 
-divided57:
+divided69:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -2182,43 +2243,43 @@ divided57:
 	VMOVDQU16     Y4, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some52
+	JMP           some64
 
-done53:
+done65:
 	CMPB 275(CX), $0x00
-	JNE  taken58
+	JNE  taken70
 
-done33:
+done38:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run30
+	JNE  run35
 	VZEROUPPER
 	RET
 
-head34:
+head39:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole31
+	JEQ  whole36
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some32
+	JEQ  some37
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some32
+	JMP  some37
 
-some37:
+some42:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked38
+	JMP        asked43
 
-reciprocal39:
+reciprocal44:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -2231,80 +2292,95 @@ reciprocal39:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
-	JMP          divided40
+	JMP          divided45
 
-around41:
+around46:
 	VMOVNTDQ Y4, (BX)(R12*2)
 	VMOVNTDQ Y5, 32(BX)(R12*2)
 	VMOVNTDQ Y6, 64(BX)(R12*2)
 	VMOVNTDQ Y7, 96(BX)(R12*2)
-	JMP      stored42
+	JMP      stored47
 
-some45:
+some50:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked46
+	JMP        asked51
 
-reciprocal47:
+reciprocal52:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z2, Z6, Z6
 	VMULPS       Z6, Z4, Z4
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z2, Z6, Z6
 	VMULPS       Z6, Z5, Z5
-	JMP          divided48
+	JMP          divided53
 
-around49:
+around54:
 	VMOVNTDQ Y4, (BX)(R12*2)
 	VMOVNTDQ Y5, 32(BX)(R12*2)
-	JMP      stored50
+	JMP      stored55
 
-tail51:
+tail56:
 	TESTQ R11, R11
-	JEQ   done33
+	JEQ   done38
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some32
+	JEQ   some37
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some32
+	JMP   some37
 
-some54:
+some58:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked55
+	JMP        asked59
 
-reciprocal56:
+reciprocal60:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided57
+	JMP          divided61
 
-taken58:
+around62:
+	VMOVNTDQ Y4, (BX)(R12*2)
+	JMP      stored63
+
+some66:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked67
+
+reciprocal68:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z4
+	JMP          divided69
+
+taken70:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done33
+	JEQ       done38
 	CMPB      276(CX), $0x00
-	JEQ       whole31
+	JEQ       whole36
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z4
 	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole31
+	JMP       whole36
 
 other2:
-step59:
+step71:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned61
+	JEQ     aligned73
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -2314,19 +2390,19 @@ step59:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some62
+	JMP     some74
 
-aligned61:
+aligned73:
 	CMPB 77(CX), $0x00
-	JEQ  divide63
+	JEQ  divide75
 
-turn64:
+turn76:
 	CMPQ AX, 104(CX)
-	JLT  turns66
+	JLT  turns78
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand67:
+strand79:
 	VBROADCASTSS (R11), Z6
 	VBROADCASTSS 1024(R11), Z2
 	VBROADCASTSS 2048(R11), Z2
@@ -2335,14 +2411,14 @@ strand67:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block65:
+block77:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near68
+	JEQ        near80
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near68:
+near80:
 	VCVTPH2PS     (DX), Z7
 	VCVTPH2PS     32(DX), Z8
 	VCVTPH2PS     64(DX), Z9
@@ -2384,68 +2460,68 @@ near68:
 	VCVTPS2PH     $0x00, Z7, Y7
 	VCVTPS2PH     $0x00, Z8, Y8
 	CMPB          76(CX), $0x00
-	JNE           around69
+	JNE           around81
 	VMOVDQU64     Y9, (BX)
 	VMOVDQU64     Y10, 32(BX)
 	VMOVDQU64     Y7, 64(BX)
 	VMOVDQU64     Y8, 96(BX)
-	JMP           stored70
+	JMP           stored82
 
-around69:
+around81:
 	VMOVNTDQ Y9, (BX)
 	VMOVNTDQ Y10, 32(BX)
 	VMOVNTDQ Y7, 64(BX)
 	VMOVNTDQ Y8, 96(BX)
 
-stored70:
+stored82:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block65
+	JNE  block77
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand67
+	JNE  strand79
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn64
+	JMP  turn76
 
-turns66:
-divide63:
-turn71:
+turns78:
+divide75:
+turn83:
 	CMPQ AX, 104(CX)
-	JLT  turns73
+	JLT  turns85
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand74:
+strand86:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block72:
+block84:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near75
+	JEQ        near87
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near75:
+near87:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal76
+	JNE       reciprocal88
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided77
+	JMP       divided89
 
-reciprocal76:
+reciprocal88:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -2459,7 +2535,7 @@ reciprocal76:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided77:
+divided89:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -2493,66 +2569,66 @@ divided77:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around78
+	JNE           around90
 	VMOVDQU64     Y4, (BX)
 	VMOVDQU64     Y5, 32(BX)
 	VMOVDQU64     Y6, 64(BX)
 	VMOVDQU64     Y7, 96(BX)
-	JMP           stored79
+	JMP           stored91
 
-around78:
+around90:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored79:
+stored91:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block72
+	JNE  block84
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand74
+	JNE  strand86
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn71
+	JMP  turn83
 
-turns73:
-some62:
-some80:
+turns85:
+some74:
+some92:
 	TESTQ      AX, AX
-	JLE        done81
+	JLE        done93
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near82
+	JEQ        near94
 	PREFETCHT1 (DX)(R9*1)
 
-near82:
+near94:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand83:
+strand95:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal84
+	JNE          reciprocal96
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided85
+	JMP          divided97
 
-reciprocal84:
+reciprocal96:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
 
-divided85:
+divided97:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -2568,7 +2644,7 @@ divided85:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand83
+	JNE           strand95
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2576,29 +2652,29 @@ divided85:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some80
+	JMP           some92
 
-done81:
+done93:
 	TESTQ DI, DI
-	JL    whole86
+	JL    whole98
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned61
+	JMP   aligned73
 
-whole86:
+whole98:
 	DECQ R8
-	JEQ  steps60
+	JEQ  steps72
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step59
+	JMP  step71
 
-steps60:
+steps72:
 	VZEROUPPER
 	RET
 
@@ -2619,19 +2695,19 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  320(CX), R8
 	TESTQ R8, R8
-	JEQ   none88
+	JEQ   none100
 	LEAQ  16640(R8), R9
 
-block89:
+block101:
 	CMPQ       AX, $0x00000040
-	JLT        blocks90
+	JLT        blocks102
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near91
+	JEQ        near103
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near91:
+near103:
 	VCVTPH2PS   (DX), Z10
 	VCVTPH2PS   32(DX), Z11
 	VCVTPH2PS   64(DX), Z12
@@ -2661,13 +2737,13 @@ near91:
 	VMULPS      12672(R8), Z13, Z12
 	VFMADD231PS 8512(R8), Z13, Z12
 	CMPB        72(CX), $0x00
-	JEQ         loaded92
+	JEQ         loaded104
 	VMOVUPS     (SI), Z0
 	VMOVUPS     64(SI), Z1
 	VMOVUPS     128(SI), Z2
 	VMOVUPS     192(SI), Z3
 
-loaded92:
+loaded104:
 	VCMPPS        $0x07, Z14, Z14, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -2689,20 +2765,20 @@ loaded92:
 	VCVTPS2PH     $0x00, Z10, Y10
 	VCVTPS2PH     $0x00, Z11, Y11
 	CMPB          76(CX), $0x00
-	JNE           around93
+	JNE           around105
 	VMOVDQU64     Y12, (BX)
 	VMOVDQU64     Y13, 32(BX)
 	VMOVDQU64     Y10, 64(BX)
 	VMOVDQU64     Y11, 96(BX)
-	JMP           stored94
+	JMP           stored106
 
-around93:
+around105:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored94:
+stored106:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -2710,30 +2786,30 @@ stored94:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block89
+	JMP  block101
 
-blocks90:
-none88:
+blocks102:
+none100:
 	CMPQ         AX, $0x00000200
-	JLT          divide95
+	JLT          divide107
 	CMPB         72(CX), $0x00
-	JNE          divide95
+	JNE          divide107
 	CMPB         73(CX), $0x00
-	JNE          divide95
+	JNE          divide107
 	CMPB         75(CX), $0x00
-	JNE          divide95
+	JNE          divide107
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide95
+	JHI          divide107
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide95
+	JHI          divide107
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide95
+	JHI          divide107
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -2744,7 +2820,7 @@ none88:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide95
+	JNE          divide107
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -2754,16 +2830,16 @@ none88:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block96:
+block108:
 	CMPQ       AX, $0x00000040
-	JLT        blocks97
+	JLT        blocks109
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near98
+	JEQ        near110
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near98:
+near110:
 	VCVTPH2PS     (DX), Z14
 	VCVTPH2PS     32(DX), Z15
 	VCVTPH2PS     64(DX), Z16
@@ -2805,68 +2881,68 @@ near98:
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	CMPB          76(CX), $0x00
-	JNE           around99
+	JNE           around111
 	VMOVDQU64     Y16, (BX)
 	VMOVDQU64     Y17, 32(BX)
 	VMOVDQU64     Y14, 64(BX)
 	VMOVDQU64     Y15, 96(BX)
-	JMP           stored100
+	JMP           stored112
 
-around99:
+around111:
 	VMOVNTDQ Y16, (BX)
 	VMOVNTDQ Y17, 32(BX)
 	VMOVNTDQ Y14, 64(BX)
 	VMOVNTDQ Y15, 96(BX)
 
-stored100:
+stored112:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block96
+	JMP  block108
 
-blocks97:
-divide95:
-block101:
+blocks109:
+divide107:
+block113:
 	CMPQ       AX, $0x00000040
-	JLT        blocks102
+	JLT        blocks114
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near103
+	JEQ        near115
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near103:
+near115:
 	CMPB    72(CX), $0x00
-	JEQ     loaded104
+	JEQ     loaded116
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded104:
+loaded116:
 	CMPB    73(CX), $0x00
-	JEQ     loaded105
+	JEQ     loaded117
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded105:
+loaded117:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal106
+	JNE       reciprocal118
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided107
+	JMP       divided119
 
-reciprocal106:
+reciprocal118:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -2880,7 +2956,7 @@ reciprocal106:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided107:
+divided119:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -2914,56 +2990,56 @@ divided107:
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around108
+	JNE           around120
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y11, 32(BX)
 	VMOVDQU64     Y12, 64(BX)
 	VMOVDQU64     Y13, 96(BX)
-	JMP           stored109
+	JMP           stored121
 
-around108:
+around120:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored109:
+stored121:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block101
+	JMP  block113
 
-blocks102:
-some110:
+blocks114:
+some122:
 	TESTQ     AX, AX
-	JLE       done111
+	JLE       done123
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded112
+	JEQ       loaded124
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded112:
+loaded124:
 	CMPB      73(CX), $0x00
-	JEQ       loaded113
+	JEQ       loaded125
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded113:
+loaded125:
 	VCVTPH2PS.Z (DX), K1, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal114
+	JNE         reciprocal126
 	VDIVPS      Z0, Z10, Z10
-	JMP         divided115
+	JMP         divided127
 
-reciprocal114:
+reciprocal126:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided115:
+divided127:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -2978,9 +3054,9 @@ divided115:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some110
+	JMP           some122
 
-done111:
+done123:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3168,20 +3244,49 @@ stored22:
 	JMP  line17
 
 lines18:
-	CMPB 275(CX), $0x00
-	JNE  tail23
+	CMPB  275(CX), $0x00
+	JNE   tail23
+	CMPQ  R11, $0x00000010
+	JLT   fewer24
+	TESTQ R9, R9
+	JNE   some25
 
+asked26:
+	VPMOVZXWD     (DX)(R12*2), Z10
+	VPSLLD        $0x10, Z10, Z10
+	VMINPS        Z10, Z6, Z10
+	VMAXPS        Z10, Z5, Z10
+	VMULPS        Z8, Z10, Z11
+	VFMADD231PS   Z7, Z10, Z11
+	VCMPPS        $0x07, Z11, Z11, K1
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z11
+	VXORPS        Z10, Z10, Z10
+	VFMADD231PS   Z9, Z11, Z10
+	VPTESTMD      Z1, Z10, K1
+	VPADDD        Z2, Z10, Z11
+	VPADDD        Z3, Z10, K1, Z11
+	VPSRLD        $0x10, Z11, Z10
+	VPMOVDW       Z10, Y10
+	CMPB          76(CX), $0x00
+	JNE           around27
+	VMOVDQU64     Y10, (BX)(R12*2)
+
+stored28:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer24:
 some8:
-some24:
+some29:
 	TESTQ R11, R11
-	JLE   done25
+	JLE   done30
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some26
+	JNE   some31
 
-asked27:
+asked32:
 	VPMOVZXWD.Z   (DX)(R12*2), K1, Z10
 	VPSLLD        $0x10, Z10, Z10
 	VMINPS        Z10, Z6, Z10
@@ -3200,11 +3305,11 @@ asked27:
 	VMOVDQU16     Y10, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some24
+	JMP           some29
 
-done25:
+done30:
 	CMPB 275(CX), $0x00
-	JNE  taken28
+	JNE  taken33
 
 done9:
 	ADDQ 152(CX), R10
@@ -3263,12 +3368,21 @@ tail23:
 	SUBQ  R13, BX
 	JMP   some8
 
-some26:
+some25:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked27
+	JMP        asked26
 
-taken28:
+around27:
+	VMOVNTDQ Y10, (BX)(R12*2)
+	JMP      stored28
+
+some31:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked32
+
+taken33:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -3288,22 +3402,22 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run30:
+run35:
 	VBROADCASTSS (SI), Z8
 	VBROADCASTSS 1024(SI), Z9
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head34
+	JNE          head39
 
-whole31:
+whole36:
 	CMPQ R12, DI
-	JGT  rest36
+	JGT  rest41
 
-next35:
+next40:
 	TESTQ R9, R9
-	JNE   some37
+	JNE   some42
 
-asked38:
+asked43:
 	VMOVDQU32 (DX)(R12*2), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z0, Z11, Z11
@@ -3311,13 +3425,13 @@ asked38:
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z0, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal39
+	JNE       reciprocal44
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 	VDIVPS    Z8, Z12, Z12
 	VDIVPS    Z8, Z13, Z13
 
-divided40:
+divided45:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -3371,35 +3485,35 @@ divided40:
 	VMOVDQA64     Z16, Z11
 	VPERMT2W      Z17, Z4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around41
+	JNE           around46
 	VMOVDQU64     Z10, (BX)(R12*2)
 	VMOVDQU64     Z11, 64(BX)(R12*2)
 
-stored42:
+stored47:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next35
+	JLE  next40
 
-rest36:
+rest41:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line43:
+line48:
 	CMPQ  R11, $0x00000020
-	JLT   lines44
+	JLT   lines49
 	TESTQ R9, R9
-	JNE   some45
+	JNE   some50
 
-asked46:
+asked51:
 	VMOVDQU32 (DX)(R12*2), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z0, Z11, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal47
+	JNE       reciprocal52
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 
-divided48:
+divided53:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z10, K1, Z10
@@ -3427,36 +3541,71 @@ divided48:
 	VMOVDQA64     Z12, Z10
 	VPERMT2W      Z13, Z4, Z10
 	CMPB          76(CX), $0x00
-	JNE           around49
+	JNE           around54
 	VMOVDQU64     Z10, (BX)(R12*2)
 
-stored50:
+stored55:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line43
+	JMP  line48
 
-lines44:
-	CMPB 275(CX), $0x00
-	JNE  tail51
+lines49:
+	CMPB  275(CX), $0x00
+	JNE   tail56
+	CMPQ  R11, $0x00000010
+	JLT   fewer57
+	TESTQ R9, R9
+	JNE   some58
 
-some32:
-some52:
+asked59:
+	VPMOVZXWD (DX)(R12*2), Z10
+	VPSLLD    $0x10, Z10, Z10
+	CMPB      75(CX), $0x00
+	JNE       reciprocal60
+	VDIVPS    Z8, Z10, Z10
+
+divided61:
+	VCMPPS        $0x07, Z10, Z10, K1
+	VRNDSCALEPS.Z $0x08, Z10, K1, Z10
+	VADDPS        Z9, Z10, Z10
+	VMINPS        Z7, Z10, Z10
+	VMAXPS        Z6, Z10, Z10
+	VSUBPS        Z9, Z10, Z10
+	VMULPS        Z8, Z10, Z10
+	VPTESTMD      Z1, Z10, K1
+	VPADDD        Z2, Z10, Z11
+	VPADDD        Z3, Z10, K1, Z11
+	VCMPPS        $0x03, Z10, Z10, K1
+	VMOVDQU32     Z5, K1, Z11
+	VPSRLD        $0x10, Z11, Z10
+	VPMOVDW       Z10, Y10
+	CMPB          76(CX), $0x00
+	JNE           around62
+	VMOVDQU64     Y10, (BX)(R12*2)
+
+stored63:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer57:
+some37:
+some64:
 	TESTQ R11, R11
-	JLE   done53
+	JLE   done65
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some54
+	JNE   some66
 
-asked55:
+asked67:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z10
 	VPSLLD      $0x10, Z10, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal56
+	JNE         reciprocal68
 	VDIVPS      Z8, Z10, Z10
 
-divided57:
+divided69:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z9, Z10, Z10
@@ -3474,43 +3623,43 @@ divided57:
 	VMOVDQU16     Y10, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some52
+	JMP           some64
 
-done53:
+done65:
 	CMPB 275(CX), $0x00
-	JNE  taken58
+	JNE  taken70
 
-done33:
+done38:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run30
+	JNE  run35
 	VZEROUPPER
 	RET
 
-head34:
+head39:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole31
+	JEQ  whole36
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some32
+	JEQ  some37
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some32
+	JMP  some37
 
-some37:
+some42:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked38
+	JMP        asked43
 
-reciprocal39:
+reciprocal44:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -3523,77 +3672,92 @@ reciprocal39:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z13, Z13
-	JMP          divided40
+	JMP          divided45
 
-around41:
+around46:
 	VMOVNTDQ Z10, (BX)(R12*2)
 	VMOVNTDQ Z11, 64(BX)(R12*2)
-	JMP      stored42
+	JMP      stored47
 
-some45:
+some50:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked46
+	JMP        asked51
 
-reciprocal47:
+reciprocal52:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z8, Z12, Z12
 	VMULPS       Z12, Z10, Z10
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z8, Z12, Z12
 	VMULPS       Z12, Z11, Z11
-	JMP          divided48
+	JMP          divided53
 
-around49:
+around54:
 	VMOVNTDQ Z10, (BX)(R12*2)
-	JMP      stored50
+	JMP      stored55
 
-tail51:
+tail56:
 	TESTQ R11, R11
-	JEQ   done33
+	JEQ   done38
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some32
+	JEQ   some37
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some32
+	JMP   some37
 
-some54:
+some58:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked55
+	JMP        asked59
 
-reciprocal56:
+reciprocal60:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z8, Z11, Z11
 	VMULPS       Z11, Z10, Z10
-	JMP          divided57
+	JMP          divided61
 
-taken58:
+around62:
+	VMOVNTDQ Y10, (BX)(R12*2)
+	JMP      stored63
+
+some66:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked67
+
+reciprocal68:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z11
+	VDIVPS       Z8, Z11, Z11
+	VMULPS       Z11, Z10, Z10
+	JMP          divided69
+
+taken70:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done33
+	JEQ       done38
 	CMPB      276(CX), $0x00
-	JEQ       whole31
+	JEQ       whole36
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z10
 	VMOVNTDQ  Z10, -64(R11)
-	JMP       whole31
+	JMP       whole36
 
 other2:
-step59:
+step71:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned61
+	JEQ     aligned73
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3603,19 +3767,19 @@ step59:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some62
+	JMP     some74
 
-aligned61:
+aligned73:
 	CMPB 77(CX), $0x00
-	JEQ  divide63
+	JEQ  divide75
 
-turn64:
+turn76:
 	CMPQ AX, 104(CX)
-	JLT  turns66
+	JLT  turns78
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand67:
+strand79:
 	VBROADCASTSS (R11), Z12
 	VBROADCASTSS 1024(R11), Z8
 	VBROADCASTSS 2048(R11), Z8
@@ -3624,14 +3788,14 @@ strand67:
 	VBROADCASTSS 3584(R11), Z11
 	MOVQ         104(CX), R9
 
-block65:
+block77:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near68
+	JEQ        near80
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near68:
+near80:
 	VMOVDQU32     (DX), Z14
 	VPSLLD        $0x10, Z14, Z13
 	VPANDD        Z0, Z14, Z14
@@ -3687,51 +3851,51 @@ near68:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z13, Z4, Z15
 	CMPB          76(CX), $0x00
-	JNE           around69
+	JNE           around81
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored70
+	JMP           stored82
 
-around69:
+around81:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored70:
+stored82:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block65
+	JNE  block77
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand67
+	JNE  strand79
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn64
+	JMP  turn76
 
-turns66:
-divide63:
-turn71:
+turns78:
+divide75:
+turn83:
 	CMPQ AX, 104(CX)
-	JLT  turns73
+	JLT  turns85
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand74:
+strand86:
 	VBROADCASTSS (R11), Z8
 	VBROADCASTSS 1024(R11), Z9
 	MOVQ         104(CX), R9
 
-block72:
+block84:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near75
+	JEQ        near87
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near75:
+near87:
 	VMOVDQU32 (DX), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z0, Z11, Z11
@@ -3739,14 +3903,14 @@ near75:
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z0, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal76
+	JNE       reciprocal88
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 	VDIVPS    Z8, Z12, Z12
 	VDIVPS    Z8, Z13, Z13
-	JMP       divided77
+	JMP       divided89
 
-reciprocal76:
+reciprocal88:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -3760,7 +3924,7 @@ reciprocal76:
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided77:
+divided89:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -3814,63 +3978,63 @@ divided77:
 	VMOVDQA64     Z16, Z11
 	VPERMT2W      Z17, Z4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around78
+	JNE           around90
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored79
+	JMP           stored91
 
-around78:
+around90:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored79:
+stored91:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block72
+	JNE  block84
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand74
+	JNE  strand86
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn71
+	JMP  turn83
 
-turns73:
-some62:
-some80:
+turns85:
+some74:
+some92:
 	TESTQ      AX, AX
-	JLE        done81
+	JLE        done93
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near82
+	JEQ        near94
 	PREFETCHT1 (DX)(R9*1)
 
-near82:
+near94:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand83:
+strand95:
 	VBROADCASTSS (R10), Z8
 	VBROADCASTSS 1024(R10), Z9
 	VPMOVZXWD.Z  (DX), K1, Z10
 	VPSLLD       $0x10, Z10, Z10
 	CMPB         75(CX), $0x00
-	JNE          reciprocal84
+	JNE          reciprocal96
 	VDIVPS       Z8, Z10, Z10
-	JMP          divided85
+	JMP          divided97
 
-reciprocal84:
+reciprocal96:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z8, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided85:
+divided97:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z9, Z10, Z10
@@ -3892,7 +4056,7 @@ divided85:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand83
+	JNE           strand95
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3900,29 +4064,29 @@ divided85:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some80
+	JMP           some92
 
-done81:
+done93:
 	TESTQ DI, DI
-	JL    whole86
+	JL    whole98
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned61
+	JMP   aligned73
 
-whole86:
+whole98:
 	DECQ R8
-	JEQ  steps60
+	JEQ  steps72
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step59
+	JMP  step71
 
-steps60:
+steps72:
 	VZEROUPPER
 	RET
 
@@ -3943,19 +4107,19 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  320(CX), R8
 	TESTQ R8, R8
-	JEQ   none88
+	JEQ   none100
 	LEAQ  16640(R8), R9
 
-block89:
+block101:
 	CMPQ       AX, $0x00000040
-	JLT        blocks90
+	JLT        blocks102
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near91
+	JEQ        near103
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near91:
+near103:
 	VPMOVZXWD   (DX), Z15
 	VPSLLD      $0x10, Z15, Z15
 	VPMOVZXWD   32(DX), Z16
@@ -3989,13 +4153,13 @@ near91:
 	VMULPS      12672(R8), Z18, Z17
 	VFMADD231PS 8512(R8), Z18, Z17
 	CMPB        72(CX), $0x00
-	JEQ         loaded92
+	JEQ         loaded104
 	VMOVUPS     (SI), Z0
 	VMOVUPS     64(SI), Z4
 	VMOVUPS     128(SI), Z7
 	VMOVUPS     192(SI), Z8
 
-loaded92:
+loaded104:
 	VCMPPS        $0x07, Z19, Z19, K1
 	VCMPPS        $0x07, Z15, Z15, K2
 	VCMPPS        $0x07, Z16, Z16, K3
@@ -4029,16 +4193,16 @@ loaded92:
 	VMOVDQA64     Z18, Z17
 	VPERMT2W      Z15, Z6, Z17
 	CMPB          76(CX), $0x00
-	JNE           around93
+	JNE           around105
 	VMOVDQU64     Z16, (BX)
 	VMOVDQU64     Z17, 64(BX)
-	JMP           stored94
+	JMP           stored106
 
-around93:
+around105:
 	VMOVNTDQ Z16, (BX)
 	VMOVNTDQ Z17, 64(BX)
 
-stored94:
+stored106:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -4046,30 +4210,30 @@ stored94:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block89
+	JMP  block101
 
-blocks90:
-none88:
+blocks102:
+none100:
 	CMPQ         AX, $0x00000200
-	JLT          divide95
+	JLT          divide107
 	CMPB         72(CX), $0x00
-	JNE          divide95
+	JNE          divide107
 	CMPB         73(CX), $0x00
-	JNE          divide95
+	JNE          divide107
 	CMPB         75(CX), $0x00
-	JNE          divide95
+	JNE          divide107
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide95
+	JHI          divide107
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide95
+	JHI          divide107
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide95
+	JHI          divide107
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -4080,7 +4244,7 @@ none88:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide95
+	JNE          divide107
 	VBROADCASTSS all32_3f800000<>+0(SB), Z18
 	VDIVPS       Z0, Z18, Z17
 	VFNMADD231PS Z0, Z17, Z18
@@ -4090,16 +4254,16 @@ none88:
 	VSUBPS       Z9, Z14, Z16
 	VMULPS       Z0, Z16, Z16
 
-block96:
+block108:
 	CMPQ       AX, $0x00000040
-	JLT        blocks97
+	JLT        blocks109
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near98
+	JEQ        near110
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near98:
+near110:
 	VPMOVZXWD     (DX), Z19
 	VPSLLD        $0x10, Z19, Z19
 	VPMOVZXWD     32(DX), Z20
@@ -4157,51 +4321,51 @@ near98:
 	VMOVDQA64     Z22, Z21
 	VPERMT2W      Z19, Z6, Z21
 	CMPB          76(CX), $0x00
-	JNE           around99
+	JNE           around111
 	VMOVDQU64     Z20, (BX)
 	VMOVDQU64     Z21, 64(BX)
-	JMP           stored100
+	JMP           stored112
 
-around99:
+around111:
 	VMOVNTDQ Z20, (BX)
 	VMOVNTDQ Z21, 64(BX)
 
-stored100:
+stored112:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block96
+	JMP  block108
 
-blocks97:
-divide95:
-block101:
+blocks109:
+divide107:
+block113:
 	CMPQ       AX, $0x00000040
-	JLT        blocks102
+	JLT        blocks114
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near103
+	JEQ        near115
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near103:
+near115:
 	CMPB    72(CX), $0x00
-	JEQ     loaded104
+	JEQ     loaded116
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z4
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded104:
+loaded116:
 	CMPB    73(CX), $0x00
-	JEQ     loaded105
+	JEQ     loaded117
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded105:
+loaded117:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -4211,14 +4375,14 @@ loaded105:
 	VPMOVZXWD 96(DX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	CMPB      75(CX), $0x00
-	JNE       reciprocal106
+	JNE       reciprocal118
 	VDIVPS    Z0, Z15, Z15
 	VDIVPS    Z4, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
 	VDIVPS    Z8, Z18, Z18
-	JMP       divided107
+	JMP       divided119
 
-reciprocal106:
+reciprocal118:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z0, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -4232,7 +4396,7 @@ reciprocal106:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided107:
+divided119:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -4286,53 +4450,53 @@ divided107:
 	VMOVDQA64     Z21, Z16
 	VPERMT2W      Z22, Z6, Z16
 	CMPB          76(CX), $0x00
-	JNE           around108
+	JNE           around120
 	VMOVDQU64     Z15, (BX)
 	VMOVDQU64     Z16, 64(BX)
-	JMP           stored109
+	JMP           stored121
 
-around108:
+around120:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored109:
+stored121:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block101
+	JMP  block113
 
-blocks102:
-some110:
+blocks114:
+some122:
 	TESTQ     AX, AX
-	JLE       done111
+	JLE       done123
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded112
+	JEQ       loaded124
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded112:
+loaded124:
 	CMPB      73(CX), $0x00
-	JEQ       loaded113
+	JEQ       loaded125
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded113:
+loaded125:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	CMPB        75(CX), $0x00
-	JNE         reciprocal114
+	JNE         reciprocal126
 	VDIVPS      Z0, Z15, Z15
-	JMP         divided115
+	JMP         divided127
 
-reciprocal114:
+reciprocal126:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided115:
+divided127:
 	VCMPPS        $0x07, Z15, Z15, K2
 	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
 	VADDPS        Z9, Z15, Z15
@@ -4353,9 +4517,9 @@ divided115:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some110
+	JMP           some122
 
-done111:
+done123:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6187,26 +6351,59 @@ stored25:
 	JMP  line18
 
 lines19:
-	CMPB 275(CX), $0x00
-	JNE  tail26
+	CMPB  275(CX), $0x00
+	JNE   tail26
+	CMPQ  R12, $0x00000010
+	JLT   fewer27
+	TESTQ R10, R10
+	JNE   some28
 
+asked29:
+	VCVTPH2PS (DX)(R13*2), Z4
+	CMPB      75(CX), $0x00
+	JNE       reciprocal30
+	VDIVPS    Z2, Z4, Z4
+
+divided31:
+	VMINPS      Z4, Z1, Z4
+	VMAXPS      Z4, Z0, Z4
+	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z5
+	VANDPS.BCST all32_7f800000<>+0(SB), Z4, Z6
+	VMAXPS      (R8), Z6, Z6
+	VPADDD      64(R8), Z6, Z6
+	VORPS       Z5, Z6, Z6
+	VADDPS      Z6, Z4, Z4
+	VSUBPS      Z6, Z4, Z4
+	VORPS       Z5, Z4, Z4
+	VSUBPS      Z3, Z4, Z4
+	VMULPS      Z2, Z4, Z4
+	VCVTPS2PH   $0x00, Z4, Y4
+	CMPB        76(CX), $0x00
+	JNE         around32
+	VMOVDQU64   Y4, (BX)(R13*2)
+
+stored33:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+
+fewer27:
 some7:
-some27:
+some34:
 	TESTQ R12, R12
-	JLE   done28
+	JLE   done35
 	MOVQ  $-1, R14
 	BZHIQ R12, R14, R14
 	KMOVW R14, K1
 	TESTQ R10, R10
-	JNE   some29
+	JNE   some36
 
-asked30:
+asked37:
 	VCVTPH2PS.Z (DX)(R13*2), K1, Z4
 	CMPB        75(CX), $0x00
-	JNE         reciprocal31
+	JNE         reciprocal38
 	VDIVPS      Z2, Z4, Z4
 
-divided32:
+divided39:
 	VMINPS      Z4, Z1, Z4
 	VMAXPS      Z4, Z0, Z4
 	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z5
@@ -6223,11 +6420,11 @@ divided32:
 	VMOVDQU16   Y4, K1, (BX)(R13*2)
 	ADDQ        $0x00000010, R13
 	SUBQ        $0x00000010, R12
-	JMP         some27
+	JMP         some34
 
-done28:
+done35:
 	CMPB 275(CX), $0x00
-	JNE  taken33
+	JNE  taken40
 
 done8:
 	ADDQ 152(CX), R11
@@ -6313,18 +6510,33 @@ tail26:
 	SUBQ  R14, BX
 	JMP   some7
 
-some29:
+some28:
 	LEAQ       (DX)(R10*1), R14
 	PREFETCHT1 (R14)(R13*2)
-	JMP        asked30
+	JMP        asked29
 
-reciprocal31:
+reciprocal30:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided32
+	JMP          divided31
 
-taken33:
+around32:
+	VMOVNTDQ Y4, (BX)(R13*2)
+	JMP      stored33
+
+some36:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	JMP        asked37
+
+reciprocal38:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z2, Z5, Z5
+	VMULPS       Z5, Z4, Z4
+	JMP          divided39
+
+taken40:
 	ADDQ      R12, R13
 	MOVQ      248(CX), BX
 	CMPQ      R13, AX
@@ -6340,12 +6552,12 @@ taken33:
 	JMP       whole6
 
 other2:
-step34:
+step41:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned43
 	MOVQ    BX, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -6355,41 +6567,41 @@ step34:
 	SUBQ    R10, AX
 	MOVQ    AX, DI
 	MOVQ    R10, AX
-	JMP     some37
+	JMP     some44
 
-aligned36:
-turn38:
+aligned43:
+turn45:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns47
 	MOVQ 96(CX), R11
 	MOVQ SI, R12
 
-strand41:
+strand48:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block39:
+block46:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near42
+	JEQ        near49
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 
-near42:
+near49:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal43
+	JNE       reciprocal50
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided44
+	JMP       divided51
 
-reciprocal43:
+reciprocal50:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -6403,7 +6615,7 @@ reciprocal43:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided44:
+divided51:
 	VMINPS      Z4, Z1, Z4
 	VMINPS      Z5, Z1, Z5
 	VMINPS      Z6, Z1, Z6
@@ -6457,66 +6669,66 @@ divided44:
 	VCVTPS2PH   $0x00, Z6, Y6
 	VCVTPS2PH   $0x00, Z7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around45
+	JNE         around52
 	VMOVDQU64   Y4, (BX)
 	VMOVDQU64   Y5, 32(BX)
 	VMOVDQU64   Y6, 64(BX)
 	VMOVDQU64   Y7, 96(BX)
-	JMP         stored46
+	JMP         stored53
 
-around45:
+around52:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored46:
+stored53:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R10
-	JNE  block39
+	JNE  block46
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand41
+	JNE  strand48
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn45
 
-turns40:
-some37:
-some47:
+turns47:
+some44:
+some54:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done55
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near49
+	JEQ        near56
 	PREFETCHT1 (DX)(R10*1)
 
-near49:
+near56:
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand50:
+strand57:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal58
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided52
+	JMP          divided59
 
-reciprocal51:
+reciprocal58:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
 
-divided52:
+divided59:
 	VMINPS      Z4, Z1, Z4
 	VMAXPS      Z4, Z0, Z4
 	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z5
@@ -6537,7 +6749,7 @@ divided52:
 	ADDQ        200(CX), BX
 	ADDQ        $0x00000004, R11
 	DECQ        R10
-	JNE         strand50
+	JNE         strand57
 	SUBQ        144(CX), DX
 	SUBQ        208(CX), BX
 	SUBQ        128(CX), DX
@@ -6545,29 +6757,29 @@ divided52:
 	ADDQ        $+32, DX
 	ADDQ        $+32, BX
 	SUBQ        $0x00000010, AX
-	JMP         some47
+	JMP         some54
 
-done48:
+done55:
 	TESTQ DI, DI
-	JL    whole53
+	JL    whole60
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned36
+	JMP   aligned43
 
-whole53:
+whole60:
 	DECQ R9
-	JEQ  steps35
+	JEQ  steps42
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step41
 
-steps35:
+steps42:
 	VZEROUPPER
 	RET
 
@@ -6587,45 +6799,45 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block55:
+block62:
 	CMPQ       AX, $0x00000040
-	JLT        blocks56
+	JLT        blocks63
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near57
+	JEQ        near64
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 
-near57:
+near64:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded65
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded58:
+loaded65:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded66
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded59:
+loaded66:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal60
+	JNE       reciprocal67
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided61
+	JMP       divided68
 
-reciprocal60:
+reciprocal67:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -6639,7 +6851,7 @@ reciprocal60:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided61:
+divided68:
 	VMINPS      Z10, Z9, Z10
 	VMINPS      Z11, Z9, Z11
 	VMINPS      Z12, Z9, Z12
@@ -6693,56 +6905,56 @@ divided61:
 	VCVTPS2PH   $0x00, Z12, Y12
 	VCVTPS2PH   $0x00, Z13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around62
+	JNE         around69
 	VMOVDQU64   Y10, (BX)
 	VMOVDQU64   Y11, 32(BX)
 	VMOVDQU64   Y12, 64(BX)
 	VMOVDQU64   Y13, 96(BX)
-	JMP         stored63
+	JMP         stored70
 
-around62:
+around69:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored63:
+stored70:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block55
+	JMP  block62
 
-blocks56:
-some64:
+blocks63:
+some71:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done72
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded73
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded66:
+loaded73:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded74
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded67:
+loaded74:
 	VCVTPH2PS.Z (DX), K1, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal68
+	JNE         reciprocal75
 	VDIVPS      Z0, Z10, Z10
-	JMP         divided69
+	JMP         divided76
 
-reciprocal68:
+reciprocal75:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided69:
+divided76:
 	VMINPS      Z10, Z9, Z10
 	VMAXPS      Z10, Z8, Z10
 	VANDPS.BCST all32_80000000<>+0(SB), Z10, Z11
@@ -6762,9 +6974,9 @@ divided69:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some64
+	JMP         some71
 
-done65:
+done72:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6997,27 +7209,67 @@ stored25:
 	JMP  line18
 
 lines19:
-	CMPB 275(CX), $0x00
-	JNE  tail26
+	CMPB  275(CX), $0x00
+	JNE   tail26
+	CMPQ  R12, $0x00000010
+	JLT   fewer27
+	TESTQ R10, R10
+	JNE   some28
 
+asked29:
+	VPMOVZXWD (DX)(R13*2), Z10
+	VPSLLD    $0x10, Z10, Z10
+	CMPB      75(CX), $0x00
+	JNE       reciprocal30
+	VDIVPS    Z8, Z10, Z10
+
+divided31:
+	VMINPS      Z10, Z7, Z10
+	VMAXPS      Z10, Z6, Z10
+	VANDPS.BCST all32_80000000<>+0(SB), Z10, Z11
+	VANDPS.BCST all32_7f800000<>+0(SB), Z10, Z12
+	VMAXPS      (R8), Z12, Z12
+	VPADDD      64(R8), Z12, Z12
+	VORPS       Z11, Z12, Z12
+	VADDPS      Z12, Z10, Z10
+	VSUBPS      Z12, Z10, Z10
+	VORPS       Z11, Z10, Z10
+	VSUBPS      Z9, Z10, Z10
+	VMULPS      Z8, Z10, Z10
+	VPTESTMD    Z1, Z10, K1
+	VPADDD      Z2, Z10, Z11
+	VPADDD      Z3, Z10, K1, Z11
+	VCMPPS      $0x03, Z10, Z10, K1
+	VMOVDQU32   Z4, K1, Z11
+	VPSRLD      $0x10, Z11, Z10
+	VPMOVDW     Z10, Y10
+	CMPB        76(CX), $0x00
+	JNE         around32
+	VMOVDQU64   Y10, (BX)(R13*2)
+
+stored33:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+
+fewer27:
 some7:
-some27:
+some34:
 	TESTQ R12, R12
-	JLE   done28
+	JLE   done35
 	MOVQ  $-1, R14
 	BZHIQ R12, R14, R14
 	KMOVW R14, K1
 	TESTQ R10, R10
-	JNE   some29
+	JNE   some36
 
-asked30:
+asked37:
 	VPMOVZXWD.Z (DX)(R13*2), K1, Z10
 	VPSLLD      $0x10, Z10, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal31
+	JNE         reciprocal38
 	VDIVPS      Z8, Z10, Z10
 
-divided32:
+divided39:
 	VMINPS      Z10, Z7, Z10
 	VMAXPS      Z10, Z6, Z10
 	VANDPS.BCST all32_80000000<>+0(SB), Z10, Z11
@@ -7040,11 +7292,11 @@ divided32:
 	VMOVDQU16   Y10, K1, (BX)(R13*2)
 	ADDQ        $0x00000010, R13
 	SUBQ        $0x00000010, R12
-	JMP         some27
+	JMP         some34
 
-done28:
+done35:
 	CMPB 275(CX), $0x00
-	JNE  taken33
+	JNE  taken40
 
 done8:
 	ADDQ 152(CX), R11
@@ -7127,18 +7379,33 @@ tail26:
 	SUBQ  R14, BX
 	JMP   some7
 
-some29:
+some28:
 	LEAQ       (DX)(R10*1), R14
 	PREFETCHT1 (R14)(R13*2)
-	JMP        asked30
+	JMP        asked29
 
-reciprocal31:
+reciprocal30:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z8, Z11, Z11
 	VMULPS       Z11, Z10, Z10
-	JMP          divided32
+	JMP          divided31
 
-taken33:
+around32:
+	VMOVNTDQ Y10, (BX)(R13*2)
+	JMP      stored33
+
+some36:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	JMP        asked37
+
+reciprocal38:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z11
+	VDIVPS       Z8, Z11, Z11
+	VMULPS       Z11, Z10, Z10
+	JMP          divided39
+
+taken40:
 	ADDQ      R12, R13
 	MOVQ      248(CX), BX
 	CMPQ      R13, AX
@@ -7154,12 +7421,12 @@ taken33:
 	JMP       whole6
 
 other2:
-step34:
+step41:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned43
 	MOVQ    BX, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -7169,28 +7436,28 @@ step34:
 	SUBQ    R10, AX
 	MOVQ    AX, DI
 	MOVQ    R10, AX
-	JMP     some37
+	JMP     some44
 
-aligned36:
-turn38:
+aligned43:
+turn45:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns47
 	MOVQ 96(CX), R11
 	MOVQ SI, R12
 
-strand41:
+strand48:
 	VBROADCASTSS (R12), Z8
 	VBROADCASTSS 1024(R12), Z9
 	MOVQ         104(CX), R10
 
-block39:
+block46:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near42
+	JEQ        near49
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 
-near42:
+near49:
 	VMOVDQU32 (DX), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z0, Z11, Z11
@@ -7198,14 +7465,14 @@ near42:
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z0, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal43
+	JNE       reciprocal50
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 	VDIVPS    Z8, Z12, Z12
 	VDIVPS    Z8, Z13, Z13
-	JMP       divided44
+	JMP       divided51
 
-reciprocal43:
+reciprocal50:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -7219,7 +7486,7 @@ reciprocal43:
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided44:
+divided51:
 	VMINPS      Z10, Z7, Z10
 	VMINPS      Z11, Z7, Z11
 	VMINPS      Z12, Z7, Z12
@@ -7293,63 +7560,63 @@ divided44:
 	VMOVDQA64   Z16, Z11
 	VPERMT2W    Z17, Z5, Z11
 	CMPB        76(CX), $0x00
-	JNE         around45
+	JNE         around52
 	VMOVDQU64   Z10, (BX)
 	VMOVDQU64   Z11, 64(BX)
-	JMP         stored46
+	JMP         stored53
 
-around45:
+around52:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored46:
+stored53:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R10
-	JNE  block39
+	JNE  block46
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand41
+	JNE  strand48
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn45
 
-turns40:
-some37:
-some47:
+turns47:
+some44:
+some54:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done55
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near49
+	JEQ        near56
 	PREFETCHT1 (DX)(R10*1)
 
-near49:
+near56:
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand50:
+strand57:
 	VBROADCASTSS (R11), Z8
 	VBROADCASTSS 1024(R11), Z9
 	VPMOVZXWD.Z  (DX), K1, Z10
 	VPSLLD       $0x10, Z10, Z10
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal58
 	VDIVPS       Z8, Z10, Z10
-	JMP          divided52
+	JMP          divided59
 
-reciprocal51:
+reciprocal58:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z8, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided52:
+divided59:
 	VMINPS      Z10, Z7, Z10
 	VMAXPS      Z10, Z6, Z10
 	VANDPS.BCST all32_80000000<>+0(SB), Z10, Z11
@@ -7376,7 +7643,7 @@ divided52:
 	ADDQ        200(CX), BX
 	ADDQ        $0x00000004, R11
 	DECQ        R10
-	JNE         strand50
+	JNE         strand57
 	SUBQ        144(CX), DX
 	SUBQ        208(CX), BX
 	SUBQ        128(CX), DX
@@ -7384,29 +7651,29 @@ divided52:
 	ADDQ        $+32, DX
 	ADDQ        $+32, BX
 	SUBQ        $0x00000010, AX
-	JMP         some47
+	JMP         some54
 
-done48:
+done55:
 	TESTQ DI, DI
-	JL    whole53
+	JL    whole60
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned36
+	JMP   aligned43
 
-whole53:
+whole60:
 	DECQ R9
-	JEQ  steps35
+	JEQ  steps42
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step41
 
-steps35:
+steps42:
 	VZEROUPPER
 	RET
 
@@ -7426,32 +7693,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block55:
+block62:
 	CMPQ       AX, $0x00000040
-	JLT        blocks56
+	JLT        blocks63
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near57
+	JEQ        near64
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 
-near57:
+near64:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded65
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded58:
+loaded65:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded66
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded59:
+loaded66:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -7461,14 +7728,14 @@ loaded59:
 	VPMOVZXWD 96(DX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	CMPB      75(CX), $0x00
-	JNE       reciprocal60
+	JNE       reciprocal67
 	VDIVPS    Z0, Z15, Z15
 	VDIVPS    Z5, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
 	VDIVPS    Z8, Z18, Z18
-	JMP       divided61
+	JMP       divided68
 
-reciprocal60:
+reciprocal67:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z0, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -7482,7 +7749,7 @@ reciprocal60:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided61:
+divided68:
 	VMINPS      Z15, Z14, Z15
 	VMINPS      Z16, Z14, Z16
 	VMINPS      Z17, Z14, Z17
@@ -7556,53 +7823,53 @@ divided61:
 	VMOVDQA64   Z21, Z16
 	VPERMT2W    Z22, Z6, Z16
 	CMPB        76(CX), $0x00
-	JNE         around62
+	JNE         around69
 	VMOVDQU64   Z15, (BX)
 	VMOVDQU64   Z16, 64(BX)
-	JMP         stored63
+	JMP         stored70
 
-around62:
+around69:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored63:
+stored70:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block55
+	JMP  block62
 
-blocks56:
-some64:
+blocks63:
+some71:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done72
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded73
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded66:
+loaded73:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded74
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded67:
+loaded74:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	CMPB        75(CX), $0x00
-	JNE         reciprocal68
+	JNE         reciprocal75
 	VDIVPS      Z0, Z15, Z15
-	JMP         divided69
+	JMP         divided76
 
-reciprocal68:
+reciprocal75:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided69:
+divided76:
 	VMINPS      Z15, Z14, Z15
 	VMAXPS      Z15, Z13, Z15
 	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z16
@@ -7628,9 +7895,9 @@ divided69:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some64
+	JMP         some71
 
-done65:
+done72:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

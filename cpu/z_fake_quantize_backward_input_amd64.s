@@ -1637,74 +1637,138 @@ done41:
 	JMP  line29
 
 lines30:
-	CMPB 275(CX), $0x00
-	JNE  tail48
+	CMPB  275(CX), $0x00
+	JNE   tail48
+	CMPQ  R13, $0x00000010
+	JLT   fewer49
+	TESTQ R10, R10
+	JNE   some50
 
+asked51:
+	CMPB      273(CX), $0x00
+	JNE       kind53
+	VCVTPH2PS (BX)(R14*2), Z5
+	JMP       done52
+
+kind53:
+	VPMOVZXWD (BX)(R14*2), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VMOVAPS   Z5, Z5
+	JMP       done52
+
+done52:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal55
+	VDIVPS Z3, Z5, Z5
+
+divided56:
+	VRNDSCALEPS $0x08, Z5, Z5
+	VADDPS      Z4, Z5, Z5
+	VCMPPS      $0x1d, Z1, Z5, K1
+	VCMPPS      $0x12, Z2, Z5, K1, K1
+	CMPB        273(CX), $0x00
+	JNE         kind58
+	VCVTPH2PS   (DX)(R14*2), Z5
+	JMP         done57
+
+kind58:
+	VPMOVZXWD (DX)(R14*2), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VMOVAPS   Z5, Z5
+	JMP       done57
+
+done57:
+	VMOVAPS.Z Z5, K1, Z5
+	CMPB      273(CX), $0x00
+	JNE       kind61
+	VCVTPS2PH $0x00, Z5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around62
+	VMOVDQU64 Y5, (SI)(R14*2)
+
+stored63:
+	JMP done60
+
+kind61:
+	VPSRLD    $0x10, Z5, Z5
+	VPMOVDW   Z5, Y5
+	CMPB      76(CX), $0x00
+	JNE       around65
+	VMOVDQU64 Y5, (SI)(R14*2)
+
+stored66:
+	JMP done60
+
+done60:
+	ADDQ $0x00000010, R14
+	SUBQ $0x00000010, R13
+
+fewer49:
 some7:
-some49:
+some67:
 	TESTQ R13, R13
-	JLE   done50
+	JLE   done68
 	MOVQ  $-1, R15
 	BZHIQ R13, R15, R15
 	KMOVW R15, K1
 	TESTQ R10, R10
-	JNE   some51
+	JNE   some69
 
-asked52:
+asked70:
 	CMPB        273(CX), $0x00
-	JNE         kind54
+	JNE         kind72
 	VCVTPH2PS.Z (BX)(R14*2), K1, Z5
-	JMP         done53
+	JMP         done71
 
-kind54:
+kind72:
 	VPMOVZXWD.Z (BX)(R14*2), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done53
+	JMP         done71
 
-done53:
+done71:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal56
+	JNE    reciprocal74
 	VDIVPS Z3, Z5, Z5
 
-divided57:
+divided75:
 	VRNDSCALEPS $0x08, Z5, Z5
 	VADDPS      Z4, Z5, Z5
 	VCMPPS      $0x1d, Z1, Z5, K2
 	VCMPPS      $0x12, Z2, Z5, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind59
+	JNE         kind77
 	VCVTPH2PS.Z (DX)(R14*2), K1, Z5
-	JMP         done58
+	JMP         done76
 
-kind59:
+kind77:
 	VPMOVZXWD.Z (DX)(R14*2), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done58
+	JMP         done76
 
-done58:
+done76:
 	VMOVAPS.Z Z5, K2, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind62
+	JNE       kind80
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)(R14*2)
-	JMP       done61
+	JMP       done79
 
-kind62:
+kind80:
 	VPSRLD    $0x10, Z5, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)(R14*2)
-	JMP       done61
+	JMP       done79
 
-done61:
+done79:
 	ADDQ $0x00000010, R14
 	SUBQ $0x00000010, R13
-	JMP  some49
+	JMP  some67
 
-done50:
+done68:
 	CMPB 275(CX), $0x00
-	JNE  taken64
+	JNE  taken82
 
 done8:
 	ADDQ 152(CX), R11
@@ -1806,20 +1870,41 @@ tail48:
 	SUBQ  R15, SI
 	JMP   some7
 
-some51:
+some50:
 	LEAQ       (DX)(R10*1), R15
 	PREFETCHT1 (R15)(R14*2)
 	LEAQ       (BX)(R10*1), R15
 	PREFETCHT1 (R15)(R14*2)
-	JMP        asked52
+	JMP        asked51
 
-reciprocal56:
+reciprocal55:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z5
-	JMP          divided57
+	JMP          divided56
 
-taken64:
+around62:
+	VMOVNTDQ Y5, (SI)(R14*2)
+	JMP      stored63
+
+around65:
+	VMOVNTDQ Y5, (SI)(R14*2)
+	JMP      stored66
+
+some69:
+	LEAQ       (DX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*2)
+	LEAQ       (BX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*2)
+	JMP        asked70
+
+reciprocal74:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z6
+	VDIVPS       Z3, Z6, Z6
+	VMULPS       Z6, Z5, Z5
+	JMP          divided75
+
+taken82:
 	ADDQ      R13, R14
 	MOVQ      248(CX), SI
 	CMPQ      R14, AX
@@ -1835,13 +1920,13 @@ taken64:
 	JMP       whole6
 
 other2:
-step65:
+step83:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned67
+	JEQ     aligned85
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -1851,39 +1936,39 @@ step65:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some68
+	JMP     some86
 
-aligned67:
-turn69:
+aligned85:
+turn87:
 	CMPQ AX, 104(CX)
-	JLT  turns71
+	JLT  turns89
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand72:
+strand90:
 	VBROADCASTSS (R12), Z3
 	VBROADCASTSS 1024(R12), Z4
 	MOVQ         104(CX), R10
 
-block70:
+block88:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near73
+	JEQ        near91
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 (BX)(R13*1)
 	PREFETCHT1 64(BX)(R13*1)
 
-near73:
+near91:
 	CMPB      273(CX), $0x00
-	JNE       kind75
+	JNE       kind93
 	VCVTPH2PS (BX), Z5
 	VCVTPH2PS 32(BX), Z6
 	VCVTPH2PS 64(BX), Z7
 	VCVTPH2PS 96(BX), Z8
-	JMP       done74
+	JMP       done92
 
-kind75:
+kind93:
 	VPMOVZXWD (BX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(BX), Z6
@@ -1896,18 +1981,18 @@ kind75:
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done74
+	JMP       done92
 
-done74:
+done92:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal77
+	JNE    reciprocal95
 	VDIVPS Z3, Z5, Z5
 	VDIVPS Z3, Z6, Z6
 	VDIVPS Z3, Z7, Z7
 	VDIVPS Z3, Z8, Z8
-	JMP    divided78
+	JMP    divided96
 
-reciprocal77:
+reciprocal95:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -1921,7 +2006,7 @@ reciprocal77:
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided78:
+divided96:
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
 	VRNDSCALEPS $0x08, Z7, Z7
@@ -1939,14 +2024,14 @@ divided78:
 	VCMPPS      $0x12, Z2, Z7, K3, K3
 	VCMPPS      $0x12, Z2, Z8, K4, K4
 	CMPB        273(CX), $0x00
-	JNE         kind80
+	JNE         kind98
 	VCVTPH2PS   (DX), Z5
 	VCVTPH2PS   32(DX), Z6
 	VCVTPH2PS   64(DX), Z7
 	VCVTPH2PS   96(DX), Z8
-	JMP         done79
+	JMP         done97
 
-kind80:
+kind98:
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX), Z6
@@ -1959,146 +2044,146 @@ kind80:
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done79
+	JMP       done97
 
-done79:
+done97:
 	VMOVAPS.Z Z5, K1, Z5
 	VMOVAPS.Z Z6, K2, Z6
 	VMOVAPS.Z Z7, K3, Z7
 	VMOVAPS.Z Z8, K4, Z8
 	CMPB      273(CX), $0x00
-	JNE       kind83
+	JNE       kind101
 	VCVTPS2PH $0x00, Z5, Y5
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	CMPB      76(CX), $0x00
-	JNE       around84
+	JNE       around102
 	VMOVDQU64 Y5, (SI)
 	VMOVDQU64 Y6, 32(SI)
 	VMOVDQU64 Y7, 64(SI)
 	VMOVDQU64 Y8, 96(SI)
-	JMP       stored85
+	JMP       stored103
 
-around84:
+around102:
 	VMOVNTDQ Y5, (SI)
 	VMOVNTDQ Y6, 32(SI)
 	VMOVNTDQ Y7, 64(SI)
 	VMOVNTDQ Y8, 96(SI)
 
-stored85:
-	JMP done82
+stored103:
+	JMP done100
 
-kind83:
+kind101:
 	VMOVDQA64 Z5, Z5
 	VPERMT2W  Z6, Z0, Z5
 	VMOVDQA64 Z7, Z6
 	VPERMT2W  Z8, Z0, Z6
 	CMPB      76(CX), $0x00
-	JNE       around87
+	JNE       around105
 	VMOVDQU64 Z5, (SI)
 	VMOVDQU64 Z6, 64(SI)
-	JMP       stored88
+	JMP       stored106
 
-around87:
+around105:
 	VMOVNTDQ Z5, (SI)
 	VMOVNTDQ Z6, 64(SI)
 
-stored88:
-	JMP done82
+stored106:
+	JMP done100
 
-done82:
+done100:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R10
-	JNE  block70
+	JNE  block88
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand72
+	JNE  strand90
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn69
+	JMP  turn87
 
-turns71:
-some68:
-some89:
+turns89:
+some86:
+some107:
 	TESTQ      AX, AX
-	JLE        done90
+	JLE        done108
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near91
+	JEQ        near109
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near91:
+near109:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand92:
+strand110:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z4
 	CMPB         273(CX), $0x00
-	JNE          kind94
+	JNE          kind112
 	VCVTPH2PS.Z  (BX), K1, Z5
-	JMP          done93
+	JMP          done111
 
-kind94:
+kind112:
 	VPMOVZXWD.Z (BX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done93
+	JMP         done111
 
-done93:
+done111:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal96
+	JNE    reciprocal114
 	VDIVPS Z3, Z5, Z3
-	JMP    divided97
+	JMP    divided115
 
-reciprocal96:
+reciprocal114:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z3
 
-divided97:
+divided115:
 	VRNDSCALEPS $0x08, Z3, Z3
 	VADDPS      Z4, Z3, Z3
 	VCMPPS      $0x1d, Z1, Z3, K2
 	VCMPPS      $0x12, Z2, Z3, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind99
+	JNE         kind117
 	VCVTPH2PS.Z (DX), K1, Z3
-	JMP         done98
+	JMP         done116
 
-kind99:
+kind117:
 	VPMOVZXWD.Z (DX), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done98
+	JMP         done116
 
-done98:
+done116:
 	VMOVAPS.Z Z3, K2, Z3
 	CMPB      273(CX), $0x00
-	JNE       kind102
+	JNE       kind120
 	VCVTPS2PH $0x00, Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done101
+	JMP       done119
 
-kind102:
+kind120:
 	VPSRLD    $0x10, Z3, Z3
 	VPMOVDW   Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done101
+	JMP       done119
 
-done101:
+done119:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -2107,7 +2192,7 @@ done101:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand92
+	JNE  strand110
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -2118,21 +2203,21 @@ done101:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some89
+	JMP  some107
 
-done90:
+done108:
 	TESTQ R8, R8
-	JL    whole104
+	JL    whole122
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	LEAQ  (SI)(AX*2), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned67
+	JMP   aligned85
 
-whole104:
+whole122:
 	DECQ R9
-	JEQ  steps66
+	JEQ  steps84
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -2141,9 +2226,9 @@ whole104:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step65
+	JMP  step83
 
-steps66:
+steps84:
 	VZEROUPPER
 	RET
 
@@ -2164,43 +2249,43 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block106:
+block124:
 	CMPQ       AX, $0x00000040
-	JLT        blocks107
+	JLT        blocks125
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near108
+	JEQ        near126
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near108:
+near126:
 	CMPB    72(CX), $0x00
-	JEQ     loaded109
+	JEQ     loaded127
 	VMOVUPS (DI), Z1
 	VMOVUPS 64(DI), Z2
 	VMOVUPS 128(DI), Z3
 	VMOVUPS 192(DI), Z4
 
-loaded109:
+loaded127:
 	CMPB    73(CX), $0x00
-	JEQ     loaded110
+	JEQ     loaded128
 	VMOVUPS (R8), Z5
 	VMOVUPS 64(R8), Z6
 	VMOVUPS 128(R8), Z7
 	VMOVUPS 192(R8), Z8
 
-loaded110:
+loaded128:
 	CMPB      273(CX), $0x00
-	JNE       kind112
+	JNE       kind130
 	VCVTPH2PS (BX), Z11
 	VCVTPH2PS 32(BX), Z12
 	VCVTPH2PS 64(BX), Z13
 	VCVTPH2PS 96(BX), Z14
-	JMP       done111
+	JMP       done129
 
-kind112:
+kind130:
 	VPMOVZXWD (BX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(BX), Z12
@@ -2213,18 +2298,18 @@ kind112:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done111
+	JMP       done129
 
-done111:
+done129:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal114
+	JNE    reciprocal132
 	VDIVPS Z1, Z11, Z11
 	VDIVPS Z2, Z12, Z12
 	VDIVPS Z3, Z13, Z13
 	VDIVPS Z4, Z14, Z14
-	JMP    divided115
+	JMP    divided133
 
-reciprocal114:
+reciprocal132:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z1, Z15, Z15
 	VMULPS       Z15, Z11, Z11
@@ -2238,7 +2323,7 @@ reciprocal114:
 	VDIVPS       Z4, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided115:
+divided133:
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
 	VRNDSCALEPS $0x08, Z13, Z13
@@ -2256,14 +2341,14 @@ divided115:
 	VCMPPS      $0x12, Z10, Z13, K3, K3
 	VCMPPS      $0x12, Z10, Z14, K4, K4
 	CMPB        273(CX), $0x00
-	JNE         kind117
+	JNE         kind135
 	VCVTPH2PS   (DX), Z11
 	VCVTPH2PS   32(DX), Z12
 	VCVTPH2PS   64(DX), Z13
 	VCVTPH2PS   96(DX), Z14
-	JMP         done116
+	JMP         done134
 
-kind117:
+kind135:
 	VPMOVZXWD (DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(DX), Z12
@@ -2276,142 +2361,142 @@ kind117:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done116
+	JMP       done134
 
-done116:
+done134:
 	VMOVAPS.Z Z11, K1, Z11
 	VMOVAPS.Z Z12, K2, Z12
 	VMOVAPS.Z Z13, K3, Z13
 	VMOVAPS.Z Z14, K4, Z14
 	CMPB      273(CX), $0x00
-	JNE       kind120
+	JNE       kind138
 	VCVTPS2PH $0x00, Z11, Y11
 	VCVTPS2PH $0x00, Z12, Y12
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	CMPB      76(CX), $0x00
-	JNE       around121
+	JNE       around139
 	VMOVDQU64 Y11, (SI)
 	VMOVDQU64 Y12, 32(SI)
 	VMOVDQU64 Y13, 64(SI)
 	VMOVDQU64 Y14, 96(SI)
-	JMP       stored122
+	JMP       stored140
 
-around121:
+around139:
 	VMOVNTDQ Y11, (SI)
 	VMOVNTDQ Y12, 32(SI)
 	VMOVNTDQ Y13, 64(SI)
 	VMOVNTDQ Y14, 96(SI)
 
-stored122:
-	JMP done119
+stored140:
+	JMP done137
 
-kind120:
+kind138:
 	VMOVDQA64 Z11, Z11
 	VPERMT2W  Z12, Z0, Z11
 	VMOVDQA64 Z13, Z12
 	VPERMT2W  Z14, Z0, Z12
 	CMPB      76(CX), $0x00
-	JNE       around124
+	JNE       around142
 	VMOVDQU64 Z11, (SI)
 	VMOVDQU64 Z12, 64(SI)
-	JMP       stored125
+	JMP       stored143
 
-around124:
+around142:
 	VMOVNTDQ Z11, (SI)
 	VMOVNTDQ Z12, 64(SI)
 
-stored125:
-	JMP done119
+stored143:
+	JMP done137
 
-done119:
+done137:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block106
+	JMP  block124
 
-blocks107:
-some126:
+blocks125:
+some144:
 	TESTQ     AX, AX
-	JLE       done127
+	JLE       done145
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded128
+	JEQ       loaded146
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded128:
+loaded146:
 	CMPB      73(CX), $0x00
-	JEQ       loaded129
+	JEQ       loaded147
 	VMOVUPS.Z (R8), K1, Z5
 
-loaded129:
+loaded147:
 	CMPB        273(CX), $0x00
-	JNE         kind131
+	JNE         kind149
 	VCVTPH2PS.Z (BX), K1, Z11
-	JMP         done130
+	JMP         done148
 
-kind131:
+kind149:
 	VPMOVZXWD.Z (BX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done130
+	JMP         done148
 
-done130:
+done148:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal133
+	JNE    reciprocal151
 	VDIVPS Z1, Z11, Z11
-	JMP    divided134
+	JMP    divided152
 
-reciprocal133:
+reciprocal151:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z1, Z12, Z12
 	VMULPS       Z12, Z11, Z11
 
-divided134:
+divided152:
 	VRNDSCALEPS $0x08, Z11, Z11
 	VADDPS      Z5, Z11, Z11
 	VCMPPS      $0x1d, Z9, Z11, K2
 	VCMPPS      $0x12, Z10, Z11, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind136
+	JNE         kind154
 	VCVTPH2PS.Z (DX), K1, Z11
-	JMP         done135
+	JMP         done153
 
-kind136:
+kind154:
 	VPMOVZXWD.Z (DX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done135
+	JMP         done153
 
-done135:
+done153:
 	VMOVAPS.Z Z11, K2, Z11
 	CMPB      273(CX), $0x00
-	JNE       kind139
+	JNE       kind157
 	VCVTPS2PH $0x00, Z11, Y11
 	VMOVDQU16 Y11, K1, (SI)
-	JMP       done138
+	JMP       done156
 
-kind139:
+kind157:
 	VPSRLD    $0x10, Z11, Z11
 	VPMOVDW   Z11, Y11
 	VMOVDQU16 Y11, K1, (SI)
-	JMP       done138
+	JMP       done156
 
-done138:
+done156:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  some126
+	JMP  some144
 
-done127:
+done145:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4007,72 +4092,134 @@ done41:
 	JMP  line29
 
 lines30:
-	CMPB 275(CX), $0x00
-	JNE  tail48
+	CMPB  275(CX), $0x00
+	JNE   tail48
+	CMPQ  R13, $0x00000010
+	JLT   fewer49
+	TESTQ R10, R10
+	JNE   some50
 
+asked51:
+	CMPB      273(CX), $0x00
+	JNE       kind53
+	VCVTPH2PS (BX)(R14*2), Z4
+	JMP       done52
+
+kind53:
+	VPMOVZXWD (BX)(R14*2), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VMOVAPS   Z4, Z4
+	JMP       done52
+
+done52:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal55
+	VDIVPS Z3, Z4, Z4
+
+divided56:
+	VCMPPS    $0x1d, Z1, Z4, K1
+	VCMPPS    $0x12, Z2, Z4, K1, K1
+	CMPB      273(CX), $0x00
+	JNE       kind58
+	VCVTPH2PS (DX)(R14*2), Z4
+	JMP       done57
+
+kind58:
+	VPMOVZXWD (DX)(R14*2), Z4
+	VPSLLD    $0x10, Z4, Z4
+	VMOVAPS   Z4, Z4
+	JMP       done57
+
+done57:
+	VMOVAPS.Z Z4, K1, Z4
+	CMPB      273(CX), $0x00
+	JNE       kind61
+	VCVTPS2PH $0x00, Z4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around62
+	VMOVDQU64 Y4, (SI)(R14*2)
+
+stored63:
+	JMP done60
+
+kind61:
+	VPSRLD    $0x10, Z4, Z4
+	VPMOVDW   Z4, Y4
+	CMPB      76(CX), $0x00
+	JNE       around65
+	VMOVDQU64 Y4, (SI)(R14*2)
+
+stored66:
+	JMP done60
+
+done60:
+	ADDQ $0x00000010, R14
+	SUBQ $0x00000010, R13
+
+fewer49:
 some7:
-some49:
+some67:
 	TESTQ R13, R13
-	JLE   done50
+	JLE   done68
 	MOVQ  $-1, R15
 	BZHIQ R13, R15, R15
 	KMOVW R15, K1
 	TESTQ R10, R10
-	JNE   some51
+	JNE   some69
 
-asked52:
+asked70:
 	CMPB        273(CX), $0x00
-	JNE         kind54
+	JNE         kind72
 	VCVTPH2PS.Z (BX)(R14*2), K1, Z4
-	JMP         done53
+	JMP         done71
 
-kind54:
+kind72:
 	VPMOVZXWD.Z (BX)(R14*2), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done53
+	JMP         done71
 
-done53:
+done71:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal56
+	JNE    reciprocal74
 	VDIVPS Z3, Z4, Z4
 
-divided57:
+divided75:
 	VCMPPS      $0x1d, Z1, Z4, K2
 	VCMPPS      $0x12, Z2, Z4, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind59
+	JNE         kind77
 	VCVTPH2PS.Z (DX)(R14*2), K1, Z4
-	JMP         done58
+	JMP         done76
 
-kind59:
+kind77:
 	VPMOVZXWD.Z (DX)(R14*2), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done58
+	JMP         done76
 
-done58:
+done76:
 	VMOVAPS.Z Z4, K2, Z4
 	CMPB      273(CX), $0x00
-	JNE       kind62
+	JNE       kind80
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)(R14*2)
-	JMP       done61
+	JMP       done79
 
-kind62:
+kind80:
 	VPSRLD    $0x10, Z4, Z4
 	VPMOVDW   Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)(R14*2)
-	JMP       done61
+	JMP       done79
 
-done61:
+done79:
 	ADDQ $0x00000010, R14
 	SUBQ $0x00000010, R13
-	JMP  some49
+	JMP  some67
 
-done50:
+done68:
 	CMPB 275(CX), $0x00
-	JNE  taken64
+	JNE  taken82
 
 done8:
 	ADDQ 152(CX), R11
@@ -4174,20 +4321,41 @@ tail48:
 	SUBQ  R15, SI
 	JMP   some7
 
-some51:
+some50:
 	LEAQ       (DX)(R10*1), R15
 	PREFETCHT1 (R15)(R14*2)
 	LEAQ       (BX)(R10*1), R15
 	PREFETCHT1 (R15)(R14*2)
-	JMP        asked52
+	JMP        asked51
 
-reciprocal56:
+reciprocal55:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z3, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided57
+	JMP          divided56
 
-taken64:
+around62:
+	VMOVNTDQ Y4, (SI)(R14*2)
+	JMP      stored63
+
+around65:
+	VMOVNTDQ Y4, (SI)(R14*2)
+	JMP      stored66
+
+some69:
+	LEAQ       (DX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*2)
+	LEAQ       (BX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*2)
+	JMP        asked70
+
+reciprocal74:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z5
+	VDIVPS       Z3, Z5, Z5
+	VMULPS       Z5, Z4, Z4
+	JMP          divided75
+
+taken82:
 	ADDQ      R13, R14
 	MOVQ      248(CX), SI
 	CMPQ      R14, AX
@@ -4203,13 +4371,13 @@ taken64:
 	JMP       whole6
 
 other2:
-step65:
+step83:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned67
+	JEQ     aligned85
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -4219,39 +4387,39 @@ step65:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some68
+	JMP     some86
 
-aligned67:
-turn69:
+aligned85:
+turn87:
 	CMPQ AX, 104(CX)
-	JLT  turns71
+	JLT  turns89
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand72:
+strand90:
 	VBROADCASTSS (R12), Z3
 	VBROADCASTSS 1024(R12), Z4
 	MOVQ         104(CX), R10
 
-block70:
+block88:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near73
+	JEQ        near91
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 (BX)(R13*1)
 	PREFETCHT1 64(BX)(R13*1)
 
-near73:
+near91:
 	CMPB      273(CX), $0x00
-	JNE       kind75
+	JNE       kind93
 	VCVTPH2PS (BX), Z4
 	VCVTPH2PS 32(BX), Z5
 	VCVTPH2PS 64(BX), Z6
 	VCVTPH2PS 96(BX), Z7
-	JMP       done74
+	JMP       done92
 
-kind75:
+kind93:
 	VPMOVZXWD (BX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(BX), Z5
@@ -4264,18 +4432,18 @@ kind75:
 	VMOVAPS   Z5, Z5
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
-	JMP       done74
+	JMP       done92
 
-done74:
+done92:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal77
+	JNE    reciprocal95
 	VDIVPS Z3, Z4, Z4
 	VDIVPS Z3, Z5, Z5
 	VDIVPS Z3, Z6, Z6
 	VDIVPS Z3, Z7, Z7
-	JMP    divided78
+	JMP    divided96
 
-reciprocal77:
+reciprocal95:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z3, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -4289,7 +4457,7 @@ reciprocal77:
 	VDIVPS       Z3, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided78:
+divided96:
 	VCMPPS    $0x1d, Z1, Z4, K1
 	VCMPPS    $0x1d, Z1, Z5, K2
 	VCMPPS    $0x1d, Z1, Z6, K3
@@ -4299,14 +4467,14 @@ divided78:
 	VCMPPS    $0x12, Z2, Z6, K3, K3
 	VCMPPS    $0x12, Z2, Z7, K4, K4
 	CMPB      273(CX), $0x00
-	JNE       kind80
+	JNE       kind98
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
-	JMP       done79
+	JMP       done97
 
-kind80:
+kind98:
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(DX), Z5
@@ -4319,144 +4487,144 @@ kind80:
 	VMOVAPS   Z5, Z5
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
-	JMP       done79
+	JMP       done97
 
-done79:
+done97:
 	VMOVAPS.Z Z4, K1, Z4
 	VMOVAPS.Z Z5, K2, Z5
 	VMOVAPS.Z Z6, K3, Z6
 	VMOVAPS.Z Z7, K4, Z7
 	CMPB      273(CX), $0x00
-	JNE       kind83
+	JNE       kind101
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around84
+	JNE       around102
 	VMOVDQU64 Y4, (SI)
 	VMOVDQU64 Y5, 32(SI)
 	VMOVDQU64 Y6, 64(SI)
 	VMOVDQU64 Y7, 96(SI)
-	JMP       stored85
+	JMP       stored103
 
-around84:
+around102:
 	VMOVNTDQ Y4, (SI)
 	VMOVNTDQ Y5, 32(SI)
 	VMOVNTDQ Y6, 64(SI)
 	VMOVNTDQ Y7, 96(SI)
 
-stored85:
-	JMP done82
+stored103:
+	JMP done100
 
-kind83:
+kind101:
 	VMOVDQA64 Z4, Z4
 	VPERMT2W  Z5, Z0, Z4
 	VMOVDQA64 Z6, Z5
 	VPERMT2W  Z7, Z0, Z5
 	CMPB      76(CX), $0x00
-	JNE       around87
+	JNE       around105
 	VMOVDQU64 Z4, (SI)
 	VMOVDQU64 Z5, 64(SI)
-	JMP       stored88
+	JMP       stored106
 
-around87:
+around105:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 
-stored88:
-	JMP done82
+stored106:
+	JMP done100
 
-done82:
+done100:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R10
-	JNE  block70
+	JNE  block88
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand72
+	JNE  strand90
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn69
+	JMP  turn87
 
-turns71:
-some68:
-some89:
+turns89:
+some86:
+some107:
 	TESTQ      AX, AX
-	JLE        done90
+	JLE        done108
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near91
+	JEQ        near109
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near91:
+near109:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand92:
+strand110:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z4
 	CMPB         273(CX), $0x00
-	JNE          kind94
+	JNE          kind112
 	VCVTPH2PS.Z  (BX), K1, Z4
-	JMP          done93
+	JMP          done111
 
-kind94:
+kind112:
 	VPMOVZXWD.Z (BX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done93
+	JMP         done111
 
-done93:
+done111:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal96
+	JNE    reciprocal114
 	VDIVPS Z3, Z4, Z3
-	JMP    divided97
+	JMP    divided115
 
-reciprocal96:
+reciprocal114:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z3, Z5, Z5
 	VMULPS       Z5, Z4, Z3
 
-divided97:
+divided115:
 	VCMPPS      $0x1d, Z1, Z3, K2
 	VCMPPS      $0x12, Z2, Z3, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind99
+	JNE         kind117
 	VCVTPH2PS.Z (DX), K1, Z3
-	JMP         done98
+	JMP         done116
 
-kind99:
+kind117:
 	VPMOVZXWD.Z (DX), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done98
+	JMP         done116
 
-done98:
+done116:
 	VMOVAPS.Z Z3, K2, Z3
 	CMPB      273(CX), $0x00
-	JNE       kind102
+	JNE       kind120
 	VCVTPS2PH $0x00, Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done101
+	JMP       done119
 
-kind102:
+kind120:
 	VPSRLD    $0x10, Z3, Z3
 	VPMOVDW   Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done101
+	JMP       done119
 
-done101:
+done119:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -4465,7 +4633,7 @@ done101:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand92
+	JNE  strand110
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -4476,21 +4644,21 @@ done101:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some89
+	JMP  some107
 
-done90:
+done108:
 	TESTQ R8, R8
-	JL    whole104
+	JL    whole122
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	LEAQ  (SI)(AX*2), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned67
+	JMP   aligned85
 
-whole104:
+whole122:
 	DECQ R9
-	JEQ  steps66
+	JEQ  steps84
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -4499,9 +4667,9 @@ whole104:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step65
+	JMP  step83
 
-steps66:
+steps84:
 	VZEROUPPER
 	RET
 
@@ -4522,43 +4690,43 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block106:
+block124:
 	CMPQ       AX, $0x00000040
-	JLT        blocks107
+	JLT        blocks125
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near108
+	JEQ        near126
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near108:
+near126:
 	CMPB    72(CX), $0x00
-	JEQ     loaded109
+	JEQ     loaded127
 	VMOVUPS (DI), Z1
 	VMOVUPS 64(DI), Z2
 	VMOVUPS 128(DI), Z3
 	VMOVUPS 192(DI), Z4
 
-loaded109:
+loaded127:
 	CMPB    73(CX), $0x00
-	JEQ     loaded110
+	JEQ     loaded128
 	VMOVUPS (R8), Z5
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z5
 	VMOVUPS 192(R8), Z5
 
-loaded110:
+loaded128:
 	CMPB      273(CX), $0x00
-	JNE       kind112
+	JNE       kind130
 	VCVTPH2PS (BX), Z5
 	VCVTPH2PS 32(BX), Z8
 	VCVTPH2PS 64(BX), Z9
 	VCVTPH2PS 96(BX), Z10
-	JMP       done111
+	JMP       done129
 
-kind112:
+kind130:
 	VPMOVZXWD (BX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(BX), Z8
@@ -4571,18 +4739,18 @@ kind112:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done111
+	JMP       done129
 
-done111:
+done129:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal114
+	JNE    reciprocal132
 	VDIVPS Z1, Z5, Z5
 	VDIVPS Z2, Z8, Z8
 	VDIVPS Z3, Z9, Z9
 	VDIVPS Z4, Z10, Z10
-	JMP    divided115
+	JMP    divided133
 
-reciprocal114:
+reciprocal132:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z1, Z11, Z11
 	VMULPS       Z11, Z5, Z5
@@ -4596,7 +4764,7 @@ reciprocal114:
 	VDIVPS       Z4, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided115:
+divided133:
 	VCMPPS    $0x1d, Z6, Z5, K1
 	VCMPPS    $0x1d, Z6, Z8, K2
 	VCMPPS    $0x1d, Z6, Z9, K3
@@ -4606,14 +4774,14 @@ divided115:
 	VCMPPS    $0x12, Z7, Z9, K3, K3
 	VCMPPS    $0x12, Z7, Z10, K4, K4
 	CMPB      273(CX), $0x00
-	JNE       kind117
+	JNE       kind135
 	VCVTPH2PS (DX), Z5
 	VCVTPH2PS 32(DX), Z8
 	VCVTPH2PS 64(DX), Z9
 	VCVTPH2PS 96(DX), Z10
-	JMP       done116
+	JMP       done134
 
-kind117:
+kind135:
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX), Z8
@@ -4626,140 +4794,140 @@ kind117:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done116
+	JMP       done134
 
-done116:
+done134:
 	VMOVAPS.Z Z5, K1, Z5
 	VMOVAPS.Z Z8, K2, Z8
 	VMOVAPS.Z Z9, K3, Z9
 	VMOVAPS.Z Z10, K4, Z10
 	CMPB      273(CX), $0x00
-	JNE       kind120
+	JNE       kind138
 	VCVTPS2PH $0x00, Z5, Y5
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around121
+	JNE       around139
 	VMOVDQU64 Y5, (SI)
 	VMOVDQU64 Y8, 32(SI)
 	VMOVDQU64 Y9, 64(SI)
 	VMOVDQU64 Y10, 96(SI)
-	JMP       stored122
+	JMP       stored140
 
-around121:
+around139:
 	VMOVNTDQ Y5, (SI)
 	VMOVNTDQ Y8, 32(SI)
 	VMOVNTDQ Y9, 64(SI)
 	VMOVNTDQ Y10, 96(SI)
 
-stored122:
-	JMP done119
+stored140:
+	JMP done137
 
-kind120:
+kind138:
 	VMOVDQA64 Z5, Z5
 	VPERMT2W  Z8, Z0, Z5
 	VMOVDQA64 Z9, Z8
 	VPERMT2W  Z10, Z0, Z8
 	CMPB      76(CX), $0x00
-	JNE       around124
+	JNE       around142
 	VMOVDQU64 Z5, (SI)
 	VMOVDQU64 Z8, 64(SI)
-	JMP       stored125
+	JMP       stored143
 
-around124:
+around142:
 	VMOVNTDQ Z5, (SI)
 	VMOVNTDQ Z8, 64(SI)
 
-stored125:
-	JMP done119
+stored143:
+	JMP done137
 
-done119:
+done137:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block106
+	JMP  block124
 
-blocks107:
-some126:
+blocks125:
+some144:
 	TESTQ     AX, AX
-	JLE       done127
+	JLE       done145
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded128
+	JEQ       loaded146
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded128:
+loaded146:
 	CMPB      73(CX), $0x00
-	JEQ       loaded129
+	JEQ       loaded147
 	VMOVUPS.Z (R8), K1, Z5
 
-loaded129:
+loaded147:
 	CMPB        273(CX), $0x00
-	JNE         kind131
+	JNE         kind149
 	VCVTPH2PS.Z (BX), K1, Z5
-	JMP         done130
+	JMP         done148
 
-kind131:
+kind149:
 	VPMOVZXWD.Z (BX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done130
+	JMP         done148
 
-done130:
+done148:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal133
+	JNE    reciprocal151
 	VDIVPS Z1, Z5, Z5
-	JMP    divided134
+	JMP    divided152
 
-reciprocal133:
+reciprocal151:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z1, Z8, Z8
 	VMULPS       Z8, Z5, Z5
 
-divided134:
+divided152:
 	VCMPPS      $0x1d, Z6, Z5, K2
 	VCMPPS      $0x12, Z7, Z5, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind136
+	JNE         kind154
 	VCVTPH2PS.Z (DX), K1, Z5
-	JMP         done135
+	JMP         done153
 
-kind136:
+kind154:
 	VPMOVZXWD.Z (DX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done135
+	JMP         done153
 
-done135:
+done153:
 	VMOVAPS.Z Z5, K2, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind139
+	JNE       kind157
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done138
+	JMP       done156
 
-kind139:
+kind157:
 	VPSRLD    $0x10, Z5, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done138
+	JMP       done156
 
-done138:
+done156:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  some126
+	JMP  some144
 
-done127:
+done145:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -27,5 +27,6 @@ var (
 	rowDivisions                     []rowDivision
 	normKernels                      []normKernel
 	matmulKernels                    []matmulFunctions
+	groupExtremeKernels              []groupExtremeKernel
 	matmulBatches                    []matmulBatchKernel
 )

@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func quantizeAVX512F32I8(n int, call *kernelCall)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F32I8(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
@@ -102,22 +102,76 @@ stored16:
 	JLE  next11
 
 rest12:
-	MOVQ AX, R11
-	SUBQ R12, R11
-	CMPB 275(CX), $0x00
-	JNE  tail17
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	CMPB  275(CX), $0x00
+	JNE   tail17
+	CMPQ  R11, $0x00000020
+	JLT   fewer18
+	TESTQ R9, R9
+	JNE   some19
 
+asked20:
+	VMOVUPS     (DX)(R12*4), Z7
+	VMOVUPS     64(DX)(R12*4), Z8
+	VMINPS      Z7, Z3, Z7
+	VMAXPS      Z7, Z2, Z7
+	VMULPS      Z5, Z7, Z9
+	VFMADD231PS Z4, Z7, Z9
+	VMINPS      Z8, Z3, Z8
+	VMAXPS      Z8, Z2, Z8
+	VMULPS      Z5, Z8, Z7
+	VFMADD231PS Z4, Z8, Z7
+	VCVTPS2DQ   Z9, Z8
+	VCVTPS2DQ   Z7, Z7
+	VPMOVDB     Z8, X8
+	VPMOVDB     Z7, X7
+	VPADDB      X6, X8, X8
+	VPADDB      X6, X7, X7
+	CMPB        76(CX), $0x00
+	JNE         around21
+	VMOVDQU64   X8, (BX)(R12*1)
+	VMOVDQU64   X7, 16(BX)(R12*1)
+
+stored22:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+
+fewer18:
+	CMPQ  R11, $0x00000010
+	JLT   fewer23
+	TESTQ R9, R9
+	JNE   some24
+
+asked25:
+	VMOVUPS     (DX)(R12*4), Z7
+	VMINPS      Z7, Z3, Z7
+	VMAXPS      Z7, Z2, Z7
+	VMULPS      Z5, Z7, Z8
+	VFMADD231PS Z4, Z7, Z8
+	VCVTPS2DQ   Z8, Z7
+	VPMOVDB     Z7, X7
+	VPADDB      X6, X7, X7
+	CMPB        76(CX), $0x00
+	JNE         around26
+	VMOVDQU64   X7, (BX)(R12*1)
+
+stored27:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer23:
 some8:
-some18:
+some28:
 	TESTQ R11, R11
-	JLE   done19
+	JLE   done29
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some20
+	JNE   some30
 
-asked21:
+asked31:
 	VMOVUPS.Z   (DX)(R12*4), K1, Z7
 	VMINPS      Z7, Z3, Z7
 	VMAXPS      Z7, Z2, Z7
@@ -128,11 +182,11 @@ asked21:
 	VPMOVDB     Z7, K1, (BX)(R12*1)
 	ADDQ        $0x00000010, R12
 	SUBQ        $0x00000010, R11
-	JMP         some18
+	JMP         some28
 
-done19:
+done29:
 	CMPB 275(CX), $0x00
-	JNE  taken22
+	JNE  taken32
 
 done9:
 	ADDQ 152(CX), R10
@@ -183,12 +237,32 @@ tail17:
 	SUBQ  R13, BX
 	JMP   some8
 
-some20:
+some19:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked21
+	PREFETCHT1 64(R13)(R12*4)
+	JMP        asked20
 
-taken22:
+around21:
+	VMOVNTDQ X8, (BX)(R12*1)
+	VMOVNTDQ X7, 16(BX)(R12*1)
+	JMP      stored22
+
+some24:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked25
+
+around26:
+	VMOVNTDQ X7, (BX)(R12*1)
+	JMP      stored27
+
+some30:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked31
+
+taken32:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -208,34 +282,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run24:
+run34:
 	VBROADCASTSS (SI), Z4
 	VBROADCASTSS 1024(SI), Z5
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head28
+	JNE          head38
 
-whole25:
+whole35:
 	CMPQ R12, DI
-	JGT  rest30
+	JGT  rest40
 
-next29:
+next39:
 	TESTQ R9, R9
-	JNE   some31
+	JNE   some41
 
-asked32:
+asked42:
 	VMOVUPS (DX)(R12*4), Z6
 	VMOVUPS 64(DX)(R12*4), Z7
 	VMOVUPS 128(DX)(R12*4), Z8
 	VMOVUPS 192(DX)(R12*4), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal33
+	JNE     reciprocal43
 	VDIVPS  Z4, Z6, Z6
 	VDIVPS  Z4, Z7, Z7
 	VDIVPS  Z4, Z8, Z8
 	VDIVPS  Z4, Z9, Z9
 
-divided34:
+divided44:
 	VCMPPS        $0x07, Z6, Z6, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -267,37 +341,102 @@ divided34:
 	VPACKUSWB     Z7, Z6, Z6
 	VPERMD        Z6, Z1, Z6
 	CMPB          76(CX), $0x00
-	JNE           around35
+	JNE           around45
 	VMOVDQU64     Z6, (BX)(R12*1)
 
-stored36:
+stored46:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next29
+	JLE  next39
 
-rest30:
-	MOVQ AX, R11
-	SUBQ R12, R11
-	CMPB 275(CX), $0x00
-	JNE  tail37
+rest40:
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	CMPB  275(CX), $0x00
+	JNE   tail47
+	CMPQ  R11, $0x00000020
+	JLT   fewer48
+	TESTQ R9, R9
+	JNE   some49
 
-some26:
-some38:
+asked50:
+	VMOVUPS (DX)(R12*4), Z6
+	VMOVUPS 64(DX)(R12*4), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal51
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
+
+divided52:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VMINPS        Z3, Z6, Z6
+	VMINPS        Z3, Z7, Z7
+	VMAXPS        Z2, Z6, Z6
+	VMAXPS        Z2, Z7, Z7
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VPMOVDB       Z6, X6
+	VPMOVDB       Z7, X7
+	CMPB          76(CX), $0x00
+	JNE           around53
+	VMOVDQU64     X6, (BX)(R12*1)
+	VMOVDQU64     X7, 16(BX)(R12*1)
+
+stored54:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+
+fewer48:
+	CMPQ  R11, $0x00000010
+	JLT   fewer55
+	TESTQ R9, R9
+	JNE   some56
+
+asked57:
+	VMOVUPS (DX)(R12*4), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal58
+	VDIVPS  Z4, Z6, Z6
+
+divided59:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VADDPS        Z5, Z6, Z6
+	VMINPS        Z3, Z6, Z6
+	VMAXPS        Z2, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VPMOVDB       Z6, X6
+	CMPB          76(CX), $0x00
+	JNE           around60
+	VMOVDQU64     X6, (BX)(R12*1)
+
+stored61:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer55:
+some36:
+some62:
 	TESTQ R11, R11
-	JLE   done39
+	JLE   done63
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some40
+	JNE   some64
 
-asked41:
+asked65:
 	VMOVUPS.Z (DX)(R12*4), K1, Z6
 	CMPB      75(CX), $0x00
-	JNE       reciprocal42
+	JNE       reciprocal66
 	VDIVPS    Z4, Z6, Z6
 
-divided43:
+divided67:
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
 	VADDPS        Z5, Z6, Z6
@@ -307,45 +446,45 @@ divided43:
 	VPMOVDB       Z6, K1, (BX)(R12*1)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some38
+	JMP           some62
 
-done39:
+done63:
 	CMPB 275(CX), $0x00
-	JNE  taken44
+	JNE  taken68
 
-done27:
+done37:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run24
+	JNE  run34
 	VZEROUPPER
 	RET
 
-head28:
+head38:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole25
+	JEQ  whole35
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some26
+	JEQ  some36
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some26
+	JMP  some36
 
-some31:
+some41:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*4)
 	PREFETCHT1 64(R11)(R12*4)
 	PREFETCHT1 128(R11)(R12*4)
 	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked32
+	JMP        asked42
 
-reciprocal33:
+reciprocal43:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z6, Z6
@@ -358,58 +497,93 @@ reciprocal33:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided34
+	JMP          divided44
 
-around35:
+around45:
 	VMOVNTDQ Z6, (BX)(R12*1)
-	JMP      stored36
+	JMP      stored46
 
-tail37:
+tail47:
 	TESTQ R11, R11
-	JEQ   done27
+	JEQ   done37
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some26
+	JEQ   some36
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some26
+	JMP   some36
 
-some40:
+some49:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked41
+	PREFETCHT1 64(R13)(R12*4)
+	JMP        asked50
 
-reciprocal42:
+reciprocal51:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z4, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z4, Z8, Z8
+	VMULPS       Z8, Z7, Z7
+	JMP          divided52
+
+around53:
+	VMOVNTDQ X6, (BX)(R12*1)
+	VMOVNTDQ X7, 16(BX)(R12*1)
+	JMP      stored54
+
+some56:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked57
+
+reciprocal58:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z4, Z7, Z7
 	VMULPS       Z7, Z6, Z6
-	JMP          divided43
+	JMP          divided59
 
-taken44:
+around60:
+	VMOVNTDQ X6, (BX)(R12*1)
+	JMP      stored61
+
+some64:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked65
+
+reciprocal66:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided67
+
+taken68:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done27
+	JEQ       done37
 	CMPB      276(CX), $0x00
-	JEQ       whole25
+	JEQ       whole35
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z6
 	VMOVNTDQ  Z6, -64(R11)
-	JMP       whole25
+	JMP       whole35
 
 other2:
-step45:
+step69:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned47
+	JEQ     aligned71
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -419,19 +593,19 @@ step45:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some48
+	JMP     some72
 
-aligned47:
+aligned71:
 	CMPB 77(CX), $0x00
-	JEQ  divide49
+	JEQ  divide73
 
-turn50:
+turn74:
 	CMPQ AX, 104(CX)
-	JLT  turns52
+	JLT  turns76
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand53:
+strand77:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z8
 	VBROADCASTSS 2048(R11), Z4
@@ -442,16 +616,16 @@ strand53:
 	VPBROADCASTB X8, Z8
 	MOVQ         104(CX), R9
 
-block51:
+block75:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near54
+	JEQ        near78
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near54:
+near78:
 	VMOVUPS     (DX), Z9
 	VMOVUPS     64(DX), Z10
 	VMOVUPS     128(DX), Z11
@@ -484,64 +658,64 @@ near54:
 	VPERMD      Z9, Z1, Z9
 	VPADDB      Z8, Z9, Z9
 	CMPB        76(CX), $0x00
-	JNE         around55
+	JNE         around79
 	VMOVDQU64   Z9, (BX)
-	JMP         stored56
+	JMP         stored80
 
-around55:
+around79:
 	VMOVNTDQ Z9, (BX)
 
-stored56:
+stored80:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block51
+	JNE  block75
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand53
+	JNE  strand77
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn50
+	JMP  turn74
 
-turns52:
-divide49:
-turn57:
+turns76:
+divide73:
+turn81:
 	CMPQ AX, 104(CX)
-	JLT  turns59
+	JLT  turns83
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand60:
+strand84:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z5
 	MOVQ         104(CX), R9
 
-block58:
+block82:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near61
+	JEQ        near85
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near61:
+near85:
 	VMOVUPS (DX), Z6
 	VMOVUPS 64(DX), Z7
 	VMOVUPS 128(DX), Z8
 	VMOVUPS 192(DX), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal62
+	JNE     reciprocal86
 	VDIVPS  Z4, Z6, Z6
 	VDIVPS  Z4, Z7, Z7
 	VDIVPS  Z4, Z8, Z8
 	VDIVPS  Z4, Z9, Z9
-	JMP     divided63
+	JMP     divided87
 
-reciprocal62:
+reciprocal86:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z6, Z6
@@ -555,7 +729,7 @@ reciprocal62:
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z9, Z9
 
-divided63:
+divided87:
 	VCMPPS        $0x07, Z6, Z6, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -587,60 +761,60 @@ divided63:
 	VPACKUSWB     Z7, Z6, Z6
 	VPERMD        Z6, Z1, Z6
 	CMPB          76(CX), $0x00
-	JNE           around64
+	JNE           around88
 	VMOVDQU64     Z6, (BX)
-	JMP           stored65
+	JMP           stored89
 
-around64:
+around88:
 	VMOVNTDQ Z6, (BX)
 
-stored65:
+stored89:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block58
+	JNE  block82
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand60
+	JNE  strand84
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn57
+	JMP  turn81
 
-turns59:
-some48:
-some66:
+turns83:
+some72:
+some90:
 	TESTQ      AX, AX
-	JLE        done67
+	JLE        done91
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near68
+	JEQ        near92
 	PREFETCHT1 (DX)(R9*1)
 
-near68:
+near92:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand69:
+strand93:
 	VBROADCASTSS (R10), Z4
 	VBROADCASTSS 1024(R10), Z5
 	VMOVUPS.Z    (DX), K1, Z6
 	CMPB         75(CX), $0x00
-	JNE          reciprocal70
+	JNE          reciprocal94
 	VDIVPS       Z4, Z6, Z4
-	JMP          divided71
+	JMP          divided95
 
-reciprocal70:
+reciprocal94:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z4, Z7, Z7
 	VMULPS       Z7, Z6, Z4
 
-divided71:
+divided95:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z5, Z4, Z4
@@ -654,7 +828,7 @@ divided71:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand69
+	JNE           strand93
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -662,29 +836,29 @@ divided71:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some66
+	JMP           some90
 
-done67:
+done91:
 	TESTQ DI, DI
-	JL    whole72
+	JL    whole96
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned47
+	JMP   aligned71
 
-whole72:
+whole96:
 	DECQ R8
-	JEQ  steps46
+	JEQ  steps70
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step45
+	JMP  step69
 
-steps46:
+steps70:
 	VZEROUPPER
 	RET
 
@@ -704,25 +878,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide74
+	JLT          divide98
 	CMPB         72(CX), $0x00
-	JNE          divide74
+	JNE          divide98
 	CMPB         73(CX), $0x00
-	JNE          divide74
+	JNE          divide98
 	CMPB         75(CX), $0x00
-	JNE          divide74
+	JNE          divide98
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide74
+	JHI          divide98
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide74
+	JHI          divide98
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide74
+	JHI          divide98
 	VMINPS       Z11, Z6, Z12
 	VMINPS       Z11, Z7, Z13
 	VMINPS       Z11, Z8, Z14
@@ -733,7 +907,7 @@ row:
 	VMAXPS       Z10, Z15, Z13
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide74
+	JNE          divide98
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z14
 	VFNMADD231PS Z2, Z14, Z15
@@ -745,18 +919,18 @@ row:
 	VCVTPS2DQ    Z6, Z16
 	VPBROADCASTB X16, Z16
 
-block75:
+block99:
 	CMPQ       AX, $0x00000040
-	JLT        blocks76
+	JLT        blocks100
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near77
+	JEQ        near101
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near77:
+near101:
 	VMOVUPS     (DX), Z17
 	VMOVUPS     64(DX), Z18
 	VMOVUPS     128(DX), Z19
@@ -789,64 +963,64 @@ near77:
 	VPERMD      Z17, Z1, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around78
+	JNE         around102
 	VMOVDQU64   Z17, (BX)
-	JMP         stored79
+	JMP         stored103
 
-around78:
+around102:
 	VMOVNTDQ Z17, (BX)
 
-stored79:
+stored103:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block75
+	JMP  block99
 
-blocks76:
-divide74:
-block80:
+blocks100:
+divide98:
+block104:
 	CMPQ       AX, $0x00000040
-	JLT        blocks81
+	JLT        blocks105
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near82
+	JEQ        near106
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near82:
+near106:
 	CMPB    72(CX), $0x00
-	JEQ     loaded83
+	JEQ     loaded107
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
 	VMOVUPS 128(SI), Z4
 	VMOVUPS 192(SI), Z5
 
-loaded83:
+loaded107:
 	CMPB    73(CX), $0x00
-	JEQ     loaded84
+	JEQ     loaded108
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
 	VMOVUPS 128(DI), Z8
 	VMOVUPS 192(DI), Z9
 
-loaded84:
+loaded108:
 	VMOVUPS (DX), Z12
 	VMOVUPS 64(DX), Z13
 	VMOVUPS 128(DX), Z14
 	VMOVUPS 192(DX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal85
+	JNE     reciprocal109
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
 	VDIVPS  Z4, Z14, Z14
 	VDIVPS  Z5, Z15, Z15
-	JMP     divided86
+	JMP     divided110
 
-reciprocal85:
+reciprocal109:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z2, Z16, Z16
 	VMULPS       Z16, Z12, Z12
@@ -860,7 +1034,7 @@ reciprocal85:
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided86:
+divided110:
 	VCMPPS        $0x07, Z12, Z12, K1
 	VCMPPS        $0x07, Z13, Z13, K2
 	VCMPPS        $0x07, Z14, Z14, K3
@@ -892,50 +1066,50 @@ divided86:
 	VPACKUSWB     Z13, Z12, Z12
 	VPERMD        Z12, Z1, Z12
 	CMPB          76(CX), $0x00
-	JNE           around87
+	JNE           around111
 	VMOVDQU64     Z12, (BX)
-	JMP           stored88
+	JMP           stored112
 
-around87:
+around111:
 	VMOVNTDQ Z12, (BX)
 
-stored88:
+stored112:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block80
+	JMP  block104
 
-blocks81:
-some89:
+blocks105:
+some113:
 	TESTQ     AX, AX
-	JLE       done90
+	JLE       done114
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded91
+	JEQ       loaded115
 	VMOVUPS.Z (SI), K1, Z2
 
-loaded91:
+loaded115:
 	CMPB      73(CX), $0x00
-	JEQ       loaded92
+	JEQ       loaded116
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded92:
+loaded116:
 	VMOVUPS.Z (DX), K1, Z12
 	CMPB      75(CX), $0x00
-	JNE       reciprocal93
+	JNE       reciprocal117
 	VDIVPS    Z2, Z12, Z12
-	JMP       divided94
+	JMP       divided118
 
-reciprocal93:
+reciprocal117:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z2, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided94:
+divided118:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z6, Z12, Z12
@@ -948,9 +1122,9 @@ divided94:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some89
+	JMP           some113
 
-done90:
+done114:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1102,28 +1276,64 @@ stored17:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
-	CMPB 275(CX), $0x00
-	JNE  tail18
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	CMPB  275(CX), $0x00
+	JNE   tail18
+	CMPQ  R11, $0x00000010
+	JLT   fewer19
+	TESTQ R9, R9
+	JNE   some20
 
+asked21:
+	VMOVUPD (DX)(R12*8), Z4
+	VMOVUPD 64(DX)(R12*8), Z5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal22
+	VDIVPD  Z2, Z4, Z4
+	VDIVPD  Z2, Z5, Z5
+
+divided23:
+	VCMPPD        $0x07, Z4, Z4, K1
+	VCMPPD        $0x07, Z5, Z5, K2
+	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
+	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
+	VADDPD        Z3, Z4, Z4
+	VADDPD        Z3, Z5, Z5
+	VMINPD        Z1, Z4, Z4
+	VMINPD        Z1, Z5, Z5
+	VMAXPD        Z0, Z4, Z4
+	VMAXPD        Z0, Z5, Z5
+	VCVTPD2DQ     Z4, Y8
+	VCVTPD2DQ     Z5, Y4
+	VINSERTI64X4  $0x01, Y4, Z8, Z4
+	VPMOVDB       Z4, X4
+	CMPB          76(CX), $0x00
+	JNE           around24
+	VMOVDQU64     X4, (BX)(R12*1)
+
+stored25:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer19:
 some7:
-some19:
+some26:
 	TESTQ R11, R11
-	JLE   done20
+	JLE   done27
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some21
+	JNE   some28
 
-asked22:
+asked29:
 	VMOVUPD.Z (DX)(R12*8), K1, Z4
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal30
 	VDIVPD    Z2, Z4, Z4
 
-divided24:
+divided31:
 	VCMPPD        $0x07, Z4, Z4, K2
 	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
 	VADDPD        Z3, Z4, Z4
@@ -1133,11 +1343,11 @@ divided24:
 	VPMOVDB       Y4, K1, (BX)(R12*1)
 	ADDQ          $0x00000008, R12
 	SUBQ          $0x00000008, R11
-	JMP           some19
+	JMP           some26
 
-done20:
+done27:
 	CMPB 275(CX), $0x00
-	JNE  taken25
+	JNE  taken32
 
 done8:
 	ADDQ 152(CX), R10
@@ -1204,18 +1414,37 @@ tail18:
 	SUBQ  R13, BX
 	JMP   some7
 
-some21:
+some20:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*8)
-	JMP        asked22
+	PREFETCHT1 64(R13)(R12*8)
+	JMP        asked21
 
-reciprocal23:
+reciprocal22:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD       Z2, Z6, Z6
+	VMULPD       Z6, Z4, Z4
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD       Z2, Z6, Z6
+	VMULPD       Z6, Z5, Z5
+	JMP          divided23
+
+around24:
+	VMOVNTDQ X4, (BX)(R12*1)
+	JMP      stored25
+
+some28:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*8)
+	JMP        asked29
+
+reciprocal30:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z4
-	JMP          divided24
+	JMP          divided31
 
-taken25:
+taken32:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -1231,12 +1460,12 @@ taken25:
 	JMP       whole6
 
 other2:
-step26:
+step33:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned28
+	JEQ     aligned35
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1246,43 +1475,43 @@ step26:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some29
+	JMP     some36
 
-aligned28:
-turn30:
+aligned35:
+turn37:
 	CMPQ AX, 104(CX)
-	JLT  turns32
+	JLT  turns39
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand33:
+strand40:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block31:
+block38:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near34
+	JEQ        near41
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near34:
+near41:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal35
+	JNE     reciprocal42
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided36
+	JMP     divided43
 
-reciprocal35:
+reciprocal42:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -1296,7 +1525,7 @@ reciprocal35:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided36:
+divided43:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -1326,62 +1555,62 @@ divided36:
 	VPMOVDB       Z4, X4
 	VPMOVDB       Z5, X5
 	CMPB          76(CX), $0x00
-	JNE           around37
+	JNE           around44
 	VMOVDQU64     X4, (BX)
 	VMOVDQU64     X5, 16(BX)
-	JMP           stored38
+	JMP           stored45
 
-around37:
+around44:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X5, 16(BX)
 
-stored38:
+stored45:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000020, R9
-	JNE  block31
+	JNE  block38
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand33
+	JNE  strand40
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn30
+	JMP  turn37
 
-turns32:
-some29:
-some39:
+turns39:
+some36:
+some46:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done47
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near48
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near48:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand49:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal50
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided44
+	JMP          divided51
 
-reciprocal43:
+reciprocal50:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z2
 
-divided44:
+divided51:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -1395,7 +1624,7 @@ divided44:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand42
+	JNE           strand49
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1403,29 +1632,29 @@ divided44:
 	ADDQ          $+64, DX
 	ADDQ          $+8, BX
 	SUBQ          $0x00000008, AX
-	JMP           some39
+	JMP           some46
 
-done40:
+done47:
 	TESTQ DI, DI
-	JL    whole45
+	JL    whole52
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned28
+	JMP   aligned35
 
-whole45:
+whole52:
 	DECQ R8
-	JEQ  steps27
+	JEQ  steps34
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step26
+	JMP  step33
 
-steps27:
+steps34:
 	VZEROUPPER
 	RET
 
@@ -1445,47 +1674,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block47:
+block54:
 	CMPQ       AX, $0x00000020
-	JLT        blocks48
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near49
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near49:
+near56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded57
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded50:
+loaded57:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded58
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded51:
+loaded58:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal52
+	JNE     reciprocal59
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided53
+	JMP     divided60
 
-reciprocal52:
+reciprocal59:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -1499,7 +1728,7 @@ reciprocal52:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided53:
+divided60:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -1529,52 +1758,52 @@ divided53:
 	VPMOVDB       Z10, X10
 	VPMOVDB       Z11, X11
 	CMPB          76(CX), $0x00
-	JNE           around54
+	JNE           around61
 	VMOVDQU64     X10, (BX)
 	VMOVDQU64     X11, 16(BX)
-	JMP           stored55
+	JMP           stored62
 
-around54:
+around61:
 	VMOVNTDQ X10, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored55:
+stored62:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block47
+	JMP  block54
 
-blocks48:
-some56:
+blocks55:
+some63:
 	TESTQ     AX, AX
-	JLE       done57
+	JLE       done64
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded58
+	JEQ       loaded65
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded58:
+loaded65:
 	CMPB      73(CX), $0x00
-	JEQ       loaded59
+	JEQ       loaded66
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded59:
+loaded66:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal60
+	JNE       reciprocal67
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided61
+	JMP       divided68
 
-reciprocal60:
+reciprocal67:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided61:
+divided68:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -1587,9 +1816,9 @@ divided61:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some56
+	JMP           some63
 
-done57:
+done64:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -1612,7 +1841,7 @@ DATA all64_3ff0000000000000<>+24(SB)/8, $0x3ff0000000000000
 GLOBL all64_3ff0000000000000<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX512F16I8(n int, call *kernelCall)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F16I8(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
@@ -1709,22 +1938,76 @@ stored16:
 	JLE  next11
 
 rest12:
-	MOVQ AX, R11
-	SUBQ R12, R11
-	CMPB 275(CX), $0x00
-	JNE  tail17
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	CMPB  275(CX), $0x00
+	JNE   tail17
+	CMPQ  R11, $0x00000020
+	JLT   fewer18
+	TESTQ R9, R9
+	JNE   some19
 
+asked20:
+	VCVTPH2PS   (DX)(R12*2), Z7
+	VCVTPH2PS   32(DX)(R12*2), Z8
+	VMINPS      Z7, Z3, Z7
+	VMAXPS      Z7, Z2, Z7
+	VMULPS      Z5, Z7, Z9
+	VFMADD231PS Z4, Z7, Z9
+	VMINPS      Z8, Z3, Z8
+	VMAXPS      Z8, Z2, Z8
+	VMULPS      Z5, Z8, Z7
+	VFMADD231PS Z4, Z8, Z7
+	VCVTPS2DQ   Z9, Z8
+	VCVTPS2DQ   Z7, Z7
+	VPMOVDB     Z8, X8
+	VPMOVDB     Z7, X7
+	VPADDB      X6, X8, X8
+	VPADDB      X6, X7, X7
+	CMPB        76(CX), $0x00
+	JNE         around21
+	VMOVDQU64   X8, (BX)(R12*1)
+	VMOVDQU64   X7, 16(BX)(R12*1)
+
+stored22:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+
+fewer18:
+	CMPQ  R11, $0x00000010
+	JLT   fewer23
+	TESTQ R9, R9
+	JNE   some24
+
+asked25:
+	VCVTPH2PS   (DX)(R12*2), Z7
+	VMINPS      Z7, Z3, Z7
+	VMAXPS      Z7, Z2, Z7
+	VMULPS      Z5, Z7, Z8
+	VFMADD231PS Z4, Z7, Z8
+	VCVTPS2DQ   Z8, Z7
+	VPMOVDB     Z7, X7
+	VPADDB      X6, X7, X7
+	CMPB        76(CX), $0x00
+	JNE         around26
+	VMOVDQU64   X7, (BX)(R12*1)
+
+stored27:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer23:
 some8:
-some18:
+some28:
 	TESTQ R11, R11
-	JLE   done19
+	JLE   done29
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some20
+	JNE   some30
 
-asked21:
+asked31:
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z7
 	VMINPS      Z7, Z3, Z7
 	VMAXPS      Z7, Z2, Z7
@@ -1735,11 +2018,11 @@ asked21:
 	VPMOVDB     Z7, K1, (BX)(R12*1)
 	ADDQ        $0x00000010, R12
 	SUBQ        $0x00000010, R11
-	JMP         some18
+	JMP         some28
 
-done19:
+done29:
 	CMPB 275(CX), $0x00
-	JNE  taken22
+	JNE  taken32
 
 done9:
 	ADDQ 152(CX), R10
@@ -1788,12 +2071,31 @@ tail17:
 	SUBQ  R13, BX
 	JMP   some8
 
-some20:
+some19:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked21
+	JMP        asked20
 
-taken22:
+around21:
+	VMOVNTDQ X8, (BX)(R12*1)
+	VMOVNTDQ X7, 16(BX)(R12*1)
+	JMP      stored22
+
+some24:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked25
+
+around26:
+	VMOVNTDQ X7, (BX)(R12*1)
+	JMP      stored27
+
+some30:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked31
+
+taken32:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -1813,34 +2115,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run24:
+run34:
 	VBROADCASTSS (SI), Z4
 	VBROADCASTSS 1024(SI), Z5
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head28
+	JNE          head38
 
-whole25:
+whole35:
 	CMPQ R12, DI
-	JGT  rest30
+	JGT  rest40
 
-next29:
+next39:
 	TESTQ R9, R9
-	JNE   some31
+	JNE   some41
 
-asked32:
+asked42:
 	VCVTPH2PS (DX)(R12*2), Z6
 	VCVTPH2PS 32(DX)(R12*2), Z7
 	VCVTPH2PS 64(DX)(R12*2), Z8
 	VCVTPH2PS 96(DX)(R12*2), Z9
 	CMPB      75(CX), $0x00
-	JNE       reciprocal33
+	JNE       reciprocal43
 	VDIVPS    Z4, Z6, Z6
 	VDIVPS    Z4, Z7, Z7
 	VDIVPS    Z4, Z8, Z8
 	VDIVPS    Z4, Z9, Z9
 
-divided34:
+divided44:
 	VCMPPS        $0x07, Z6, Z6, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -1872,37 +2174,102 @@ divided34:
 	VPACKUSWB     Z7, Z6, Z6
 	VPERMD        Z6, Z1, Z6
 	CMPB          76(CX), $0x00
-	JNE           around35
+	JNE           around45
 	VMOVDQU64     Z6, (BX)(R12*1)
 
-stored36:
+stored46:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next29
+	JLE  next39
 
-rest30:
-	MOVQ AX, R11
-	SUBQ R12, R11
-	CMPB 275(CX), $0x00
-	JNE  tail37
+rest40:
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	CMPB  275(CX), $0x00
+	JNE   tail47
+	CMPQ  R11, $0x00000020
+	JLT   fewer48
+	TESTQ R9, R9
+	JNE   some49
 
-some26:
-some38:
+asked50:
+	VCVTPH2PS (DX)(R12*2), Z6
+	VCVTPH2PS 32(DX)(R12*2), Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal51
+	VDIVPS    Z4, Z6, Z6
+	VDIVPS    Z4, Z7, Z7
+
+divided52:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VMINPS        Z3, Z6, Z6
+	VMINPS        Z3, Z7, Z7
+	VMAXPS        Z2, Z6, Z6
+	VMAXPS        Z2, Z7, Z7
+	VCVTPS2DQ     Z6, Z6
+	VCVTPS2DQ     Z7, Z7
+	VPMOVDB       Z6, X6
+	VPMOVDB       Z7, X7
+	CMPB          76(CX), $0x00
+	JNE           around53
+	VMOVDQU64     X6, (BX)(R12*1)
+	VMOVDQU64     X7, 16(BX)(R12*1)
+
+stored54:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+
+fewer48:
+	CMPQ  R11, $0x00000010
+	JLT   fewer55
+	TESTQ R9, R9
+	JNE   some56
+
+asked57:
+	VCVTPH2PS (DX)(R12*2), Z6
+	CMPB      75(CX), $0x00
+	JNE       reciprocal58
+	VDIVPS    Z4, Z6, Z6
+
+divided59:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VADDPS        Z5, Z6, Z6
+	VMINPS        Z3, Z6, Z6
+	VMAXPS        Z2, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VPMOVDB       Z6, X6
+	CMPB          76(CX), $0x00
+	JNE           around60
+	VMOVDQU64     X6, (BX)(R12*1)
+
+stored61:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer55:
+some36:
+some62:
 	TESTQ R11, R11
-	JLE   done39
+	JLE   done63
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some40
+	JNE   some64
 
-asked41:
+asked65:
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z6
 	CMPB        75(CX), $0x00
-	JNE         reciprocal42
+	JNE         reciprocal66
 	VDIVPS      Z4, Z6, Z6
 
-divided43:
+divided67:
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
 	VADDPS        Z5, Z6, Z6
@@ -1912,43 +2279,43 @@ divided43:
 	VPMOVDB       Z6, K1, (BX)(R12*1)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some38
+	JMP           some62
 
-done39:
+done63:
 	CMPB 275(CX), $0x00
-	JNE  taken44
+	JNE  taken68
 
-done27:
+done37:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run24
+	JNE  run34
 	VZEROUPPER
 	RET
 
-head28:
+head38:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole25
+	JEQ  whole35
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some26
+	JEQ  some36
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some26
+	JMP  some36
 
-some31:
+some41:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked32
+	JMP        asked42
 
-reciprocal33:
+reciprocal43:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z6, Z6
@@ -1961,58 +2328,92 @@ reciprocal33:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided34
+	JMP          divided44
 
-around35:
+around45:
 	VMOVNTDQ Z6, (BX)(R12*1)
-	JMP      stored36
+	JMP      stored46
 
-tail37:
+tail47:
 	TESTQ R11, R11
-	JEQ   done27
+	JEQ   done37
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some26
+	JEQ   some36
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some26
+	JMP   some36
 
-some40:
+some49:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked41
+	JMP        asked50
 
-reciprocal42:
+reciprocal51:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z4, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z4, Z8, Z8
+	VMULPS       Z8, Z7, Z7
+	JMP          divided52
+
+around53:
+	VMOVNTDQ X6, (BX)(R12*1)
+	VMOVNTDQ X7, 16(BX)(R12*1)
+	JMP      stored54
+
+some56:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked57
+
+reciprocal58:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z4, Z7, Z7
 	VMULPS       Z7, Z6, Z6
-	JMP          divided43
+	JMP          divided59
 
-taken44:
+around60:
+	VMOVNTDQ X6, (BX)(R12*1)
+	JMP      stored61
+
+some64:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked65
+
+reciprocal66:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided67
+
+taken68:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done27
+	JEQ       done37
 	CMPB      276(CX), $0x00
-	JEQ       whole25
+	JEQ       whole35
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z6
 	VMOVNTDQ  Z6, -64(R11)
-	JMP       whole25
+	JMP       whole35
 
 other2:
-step45:
+step69:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned47
+	JEQ     aligned71
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -2022,19 +2423,19 @@ step45:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some48
+	JMP     some72
 
-aligned47:
+aligned71:
 	CMPB 77(CX), $0x00
-	JEQ  divide49
+	JEQ  divide73
 
-turn50:
+turn74:
 	CMPQ AX, 104(CX)
-	JLT  turns52
+	JLT  turns76
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand53:
+strand77:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z8
 	VBROADCASTSS 2048(R11), Z4
@@ -2045,14 +2446,14 @@ strand53:
 	VPBROADCASTB X8, Z8
 	MOVQ         104(CX), R9
 
-block51:
+block75:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near54
+	JEQ        near78
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near54:
+near78:
 	VCVTPH2PS   (DX), Z9
 	VCVTPH2PS   32(DX), Z10
 	VCVTPH2PS   64(DX), Z11
@@ -2085,62 +2486,62 @@ near54:
 	VPERMD      Z9, Z1, Z9
 	VPADDB      Z8, Z9, Z9
 	CMPB        76(CX), $0x00
-	JNE         around55
+	JNE         around79
 	VMOVDQU64   Z9, (BX)
-	JMP         stored56
+	JMP         stored80
 
-around55:
+around79:
 	VMOVNTDQ Z9, (BX)
 
-stored56:
+stored80:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block51
+	JNE  block75
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand53
+	JNE  strand77
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn50
+	JMP  turn74
 
-turns52:
-divide49:
-turn57:
+turns76:
+divide73:
+turn81:
 	CMPQ AX, 104(CX)
-	JLT  turns59
+	JLT  turns83
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand60:
+strand84:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z5
 	MOVQ         104(CX), R9
 
-block58:
+block82:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near61
+	JEQ        near85
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near61:
+near85:
 	VCVTPH2PS (DX), Z6
 	VCVTPH2PS 32(DX), Z7
 	VCVTPH2PS 64(DX), Z8
 	VCVTPH2PS 96(DX), Z9
 	CMPB      75(CX), $0x00
-	JNE       reciprocal62
+	JNE       reciprocal86
 	VDIVPS    Z4, Z6, Z6
 	VDIVPS    Z4, Z7, Z7
 	VDIVPS    Z4, Z8, Z8
 	VDIVPS    Z4, Z9, Z9
-	JMP       divided63
+	JMP       divided87
 
-reciprocal62:
+reciprocal86:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z6, Z6
@@ -2154,7 +2555,7 @@ reciprocal62:
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z9, Z9
 
-divided63:
+divided87:
 	VCMPPS        $0x07, Z6, Z6, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -2186,60 +2587,60 @@ divided63:
 	VPACKUSWB     Z7, Z6, Z6
 	VPERMD        Z6, Z1, Z6
 	CMPB          76(CX), $0x00
-	JNE           around64
+	JNE           around88
 	VMOVDQU64     Z6, (BX)
-	JMP           stored65
+	JMP           stored89
 
-around64:
+around88:
 	VMOVNTDQ Z6, (BX)
 
-stored65:
+stored89:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block58
+	JNE  block82
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand60
+	JNE  strand84
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn57
+	JMP  turn81
 
-turns59:
-some48:
-some66:
+turns83:
+some72:
+some90:
 	TESTQ      AX, AX
-	JLE        done67
+	JLE        done91
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near68
+	JEQ        near92
 	PREFETCHT1 (DX)(R9*1)
 
-near68:
+near92:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand69:
+strand93:
 	VBROADCASTSS (R10), Z4
 	VBROADCASTSS 1024(R10), Z5
 	VCVTPH2PS.Z  (DX), K1, Z6
 	CMPB         75(CX), $0x00
-	JNE          reciprocal70
+	JNE          reciprocal94
 	VDIVPS       Z4, Z6, Z4
-	JMP          divided71
+	JMP          divided95
 
-reciprocal70:
+reciprocal94:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z4, Z7, Z7
 	VMULPS       Z7, Z6, Z4
 
-divided71:
+divided95:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z5, Z4, Z4
@@ -2253,7 +2654,7 @@ divided71:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand69
+	JNE           strand93
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2261,29 +2662,29 @@ divided71:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some66
+	JMP           some90
 
-done67:
+done91:
 	TESTQ DI, DI
-	JL    whole72
+	JL    whole96
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned47
+	JMP   aligned71
 
-whole72:
+whole96:
 	DECQ R8
-	JEQ  steps46
+	JEQ  steps70
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step45
+	JMP  step69
 
-steps46:
+steps70:
 	VZEROUPPER
 	RET
 
@@ -2304,19 +2705,19 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  320(CX), R8
 	TESTQ R8, R8
-	JEQ   none74
+	JEQ   none98
 	LEAQ  16640(R8), R9
 
-block75:
+block99:
 	CMPQ       AX, $0x00000040
-	JLT        blocks76
+	JLT        blocks100
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near77
+	JEQ        near101
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near77:
+near101:
 	VCVTPH2PS   (DX), Z12
 	VCVTPH2PS   32(DX), Z13
 	VCVTPH2PS   64(DX), Z14
@@ -2357,14 +2758,14 @@ near77:
 	VPERMD      Z12, Z1, Z12
 	VPADDB      (R9), Z12, Z12
 	CMPB        76(CX), $0x00
-	JNE         around78
+	JNE         around102
 	VMOVDQU64   Z12, (BX)
-	JMP         stored79
+	JMP         stored103
 
-around78:
+around102:
 	VMOVNTDQ Z12, (BX)
 
-stored79:
+stored103:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -2372,30 +2773,30 @@ stored79:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block75
+	JMP  block99
 
-blocks76:
-none74:
+blocks100:
+none98:
 	CMPQ         AX, $0x00000200
-	JLT          divide80
+	JLT          divide104
 	CMPB         72(CX), $0x00
-	JNE          divide80
+	JNE          divide104
 	CMPB         73(CX), $0x00
-	JNE          divide80
+	JNE          divide104
 	CMPB         75(CX), $0x00
-	JNE          divide80
+	JNE          divide104
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide80
+	JHI          divide104
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide80
+	JHI          divide104
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide80
+	JHI          divide104
 	VMINPS       Z11, Z6, Z12
 	VMINPS       Z11, Z7, Z13
 	VMINPS       Z11, Z8, Z14
@@ -2406,7 +2807,7 @@ none74:
 	VMAXPS       Z10, Z15, Z13
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide80
+	JNE          divide104
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z14
 	VFNMADD231PS Z2, Z14, Z15
@@ -2418,16 +2819,16 @@ none74:
 	VCVTPS2DQ    Z6, Z16
 	VPBROADCASTB X16, Z16
 
-block81:
+block105:
 	CMPQ       AX, $0x00000040
-	JLT        blocks82
+	JLT        blocks106
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near83
+	JEQ        near107
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near83:
+near107:
 	VCVTPH2PS   (DX), Z17
 	VCVTPH2PS   32(DX), Z18
 	VCVTPH2PS   64(DX), Z19
@@ -2460,62 +2861,62 @@ near83:
 	VPERMD      Z17, Z1, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around84
+	JNE         around108
 	VMOVDQU64   Z17, (BX)
-	JMP         stored85
+	JMP         stored109
 
-around84:
+around108:
 	VMOVNTDQ Z17, (BX)
 
-stored85:
+stored109:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block81
+	JMP  block105
 
-blocks82:
-divide80:
-block86:
+blocks106:
+divide104:
+block110:
 	CMPQ       AX, $0x00000040
-	JLT        blocks87
+	JLT        blocks111
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near88
+	JEQ        near112
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near88:
+near112:
 	CMPB    72(CX), $0x00
-	JEQ     loaded89
+	JEQ     loaded113
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
 	VMOVUPS 128(SI), Z4
 	VMOVUPS 192(SI), Z5
 
-loaded89:
+loaded113:
 	CMPB    73(CX), $0x00
-	JEQ     loaded90
+	JEQ     loaded114
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
 	VMOVUPS 128(DI), Z8
 	VMOVUPS 192(DI), Z9
 
-loaded90:
+loaded114:
 	VCVTPH2PS (DX), Z12
 	VCVTPH2PS 32(DX), Z13
 	VCVTPH2PS 64(DX), Z14
 	VCVTPH2PS 96(DX), Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal91
+	JNE       reciprocal115
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
 	VDIVPS    Z4, Z14, Z14
 	VDIVPS    Z5, Z15, Z15
-	JMP       divided92
+	JMP       divided116
 
-reciprocal91:
+reciprocal115:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z2, Z16, Z16
 	VMULPS       Z16, Z12, Z12
@@ -2529,7 +2930,7 @@ reciprocal91:
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided92:
+divided116:
 	VCMPPS        $0x07, Z12, Z12, K1
 	VCMPPS        $0x07, Z13, Z13, K2
 	VCMPPS        $0x07, Z14, Z14, K3
@@ -2561,50 +2962,50 @@ divided92:
 	VPACKUSWB     Z13, Z12, Z12
 	VPERMD        Z12, Z1, Z12
 	CMPB          76(CX), $0x00
-	JNE           around93
+	JNE           around117
 	VMOVDQU64     Z12, (BX)
-	JMP           stored94
+	JMP           stored118
 
-around93:
+around117:
 	VMOVNTDQ Z12, (BX)
 
-stored94:
+stored118:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block86
+	JMP  block110
 
-blocks87:
-some95:
+blocks111:
+some119:
 	TESTQ     AX, AX
-	JLE       done96
+	JLE       done120
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded97
+	JEQ       loaded121
 	VMOVUPS.Z (SI), K1, Z2
 
-loaded97:
+loaded121:
 	CMPB      73(CX), $0x00
-	JEQ       loaded98
+	JEQ       loaded122
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded98:
+loaded122:
 	VCVTPH2PS.Z (DX), K1, Z12
 	CMPB        75(CX), $0x00
-	JNE         reciprocal99
+	JNE         reciprocal123
 	VDIVPS      Z2, Z12, Z12
-	JMP         divided100
+	JMP         divided124
 
-reciprocal99:
+reciprocal123:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z2, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided100:
+divided124:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z6, Z12, Z12
@@ -2617,9 +3018,9 @@ divided100:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some95
+	JMP           some119
 
-done96:
+done120:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -2636,7 +3037,7 @@ last:
 	RET
 
 // func quantizeAVX512BF16I8(n int, call *kernelCall)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512BF16I8(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
@@ -2740,22 +3141,79 @@ stored16:
 	JLE  next11
 
 rest12:
-	MOVQ AX, R11
-	SUBQ R12, R11
-	CMPB 275(CX), $0x00
-	JNE  tail17
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	CMPB  275(CX), $0x00
+	JNE   tail17
+	CMPQ  R11, $0x00000020
+	JLT   fewer18
+	TESTQ R9, R9
+	JNE   some19
 
+asked20:
+	VPMOVZXWD   (DX)(R12*2), Z9
+	VPSLLD      $0x10, Z9, Z9
+	VPMOVZXWD   32(DX)(R12*2), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VMINPS      Z9, Z5, Z9
+	VMAXPS      Z9, Z4, Z9
+	VMULPS      Z7, Z9, Z11
+	VFMADD231PS Z6, Z9, Z11
+	VMINPS      Z10, Z5, Z10
+	VMAXPS      Z10, Z4, Z10
+	VMULPS      Z7, Z10, Z9
+	VFMADD231PS Z6, Z10, Z9
+	VCVTPS2DQ   Z11, Z10
+	VCVTPS2DQ   Z9, Z9
+	VPMOVDB     Z10, X10
+	VPMOVDB     Z9, X9
+	VPADDB      X8, X10, X10
+	VPADDB      X8, X9, X9
+	CMPB        76(CX), $0x00
+	JNE         around21
+	VMOVDQU64   X10, (BX)(R12*1)
+	VMOVDQU64   X9, 16(BX)(R12*1)
+
+stored22:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+
+fewer18:
+	CMPQ  R11, $0x00000010
+	JLT   fewer23
+	TESTQ R9, R9
+	JNE   some24
+
+asked25:
+	VPMOVZXWD   (DX)(R12*2), Z9
+	VPSLLD      $0x10, Z9, Z9
+	VMINPS      Z9, Z5, Z9
+	VMAXPS      Z9, Z4, Z9
+	VMULPS      Z7, Z9, Z10
+	VFMADD231PS Z6, Z9, Z10
+	VCVTPS2DQ   Z10, Z9
+	VPMOVDB     Z9, X9
+	VPADDB      X8, X9, X9
+	CMPB        76(CX), $0x00
+	JNE         around26
+	VMOVDQU64   X9, (BX)(R12*1)
+
+stored27:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer23:
 some8:
-some18:
+some28:
 	TESTQ R11, R11
-	JLE   done19
+	JLE   done29
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some20
+	JNE   some30
 
-asked21:
+asked31:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMINPS      Z9, Z5, Z9
@@ -2767,11 +3225,11 @@ asked21:
 	VPMOVDB     Z9, K1, (BX)(R12*1)
 	ADDQ        $0x00000010, R12
 	SUBQ        $0x00000010, R11
-	JMP         some18
+	JMP         some28
 
-done19:
+done29:
 	CMPB 275(CX), $0x00
-	JNE  taken22
+	JNE  taken32
 
 done9:
 	ADDQ 152(CX), R10
@@ -2820,12 +3278,31 @@ tail17:
 	SUBQ  R13, BX
 	JMP   some8
 
-some20:
+some19:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked21
+	JMP        asked20
 
-taken22:
+around21:
+	VMOVNTDQ X10, (BX)(R12*1)
+	VMOVNTDQ X9, 16(BX)(R12*1)
+	JMP      stored22
+
+some24:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked25
+
+around26:
+	VMOVNTDQ X9, (BX)(R12*1)
+	JMP      stored27
+
+some30:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked31
+
+taken32:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -2845,22 +3322,22 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run24:
+run34:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 1024(SI), Z1
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head28
+	JNE          head38
 
-whole25:
+whole35:
 	CMPQ R12, DI
-	JGT  rest30
+	JGT  rest40
 
-next29:
+next39:
 	TESTQ R9, R9
-	JNE   some31
+	JNE   some41
 
-asked32:
+asked42:
 	VPMOVZXWD (DX)(R12*2), Z3
 	VPSLLD    $0x10, Z3, Z3
 	VPMOVZXWD 32(DX)(R12*2), Z7
@@ -2870,13 +3347,13 @@ asked32:
 	VPMOVZXWD 96(DX)(R12*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	CMPB      75(CX), $0x00
-	JNE       reciprocal33
+	JNE       reciprocal43
 	VDIVPS    Z0, Z3, Z3
 	VDIVPS    Z0, Z7, Z7
 	VDIVPS    Z0, Z8, Z8
 	VDIVPS    Z0, Z9, Z9
 
-divided34:
+divided44:
 	VCMPPS        $0x07, Z3, Z3, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -2908,38 +3385,106 @@ divided34:
 	VPACKUSWB     Z7, Z3, Z3
 	VPERMD        Z3, Z4, Z3
 	CMPB          76(CX), $0x00
-	JNE           around35
+	JNE           around45
 	VMOVDQU64     Z3, (BX)(R12*1)
 
-stored36:
+stored46:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next29
+	JLE  next39
 
-rest30:
-	MOVQ AX, R11
-	SUBQ R12, R11
-	CMPB 275(CX), $0x00
-	JNE  tail37
+rest40:
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	CMPB  275(CX), $0x00
+	JNE   tail47
+	CMPQ  R11, $0x00000020
+	JLT   fewer48
+	TESTQ R9, R9
+	JNE   some49
 
-some26:
-some38:
+asked50:
+	VPMOVZXWD (DX)(R12*2), Z3
+	VPSLLD    $0x10, Z3, Z3
+	VPMOVZXWD 32(DX)(R12*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	CMPB      75(CX), $0x00
+	JNE       reciprocal51
+	VDIVPS    Z0, Z3, Z3
+	VDIVPS    Z0, Z7, Z7
+
+divided52:
+	VCMPPS        $0x07, Z3, Z3, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VRNDSCALEPS.Z $0x08, Z3, K1, Z3
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VADDPS        Z1, Z3, Z3
+	VADDPS        Z1, Z7, Z7
+	VMINPS        Z6, Z3, Z3
+	VMINPS        Z6, Z7, Z7
+	VMAXPS        Z5, Z3, Z3
+	VMAXPS        Z5, Z7, Z7
+	VCVTPS2DQ     Z3, Z3
+	VCVTPS2DQ     Z7, Z7
+	VPMOVDB       Z3, X3
+	VPMOVDB       Z7, X7
+	CMPB          76(CX), $0x00
+	JNE           around53
+	VMOVDQU64     X3, (BX)(R12*1)
+	VMOVDQU64     X7, 16(BX)(R12*1)
+
+stored54:
+	ADDQ $0x00000020, R12
+	SUBQ $0x00000020, R11
+
+fewer48:
+	CMPQ  R11, $0x00000010
+	JLT   fewer55
+	TESTQ R9, R9
+	JNE   some56
+
+asked57:
+	VPMOVZXWD (DX)(R12*2), Z3
+	VPSLLD    $0x10, Z3, Z3
+	CMPB      75(CX), $0x00
+	JNE       reciprocal58
+	VDIVPS    Z0, Z3, Z3
+
+divided59:
+	VCMPPS        $0x07, Z3, Z3, K1
+	VRNDSCALEPS.Z $0x08, Z3, K1, Z3
+	VADDPS        Z1, Z3, Z3
+	VMINPS        Z6, Z3, Z3
+	VMAXPS        Z5, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPMOVDB       Z3, X3
+	CMPB          76(CX), $0x00
+	JNE           around60
+	VMOVDQU64     X3, (BX)(R12*1)
+
+stored61:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer55:
+some36:
+some62:
 	TESTQ R11, R11
-	JLE   done39
+	JLE   done63
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some40
+	JNE   some64
 
-asked41:
+asked65:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	CMPB        75(CX), $0x00
-	JNE         reciprocal42
+	JNE         reciprocal66
 	VDIVPS      Z0, Z3, Z3
 
-divided43:
+divided67:
 	VCMPPS        $0x07, Z3, Z3, K2
 	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
 	VADDPS        Z1, Z3, Z3
@@ -2949,43 +3494,43 @@ divided43:
 	VPMOVDB       Z3, K1, (BX)(R12*1)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some38
+	JMP           some62
 
-done39:
+done63:
 	CMPB 275(CX), $0x00
-	JNE  taken44
+	JNE  taken68
 
-done27:
+done37:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run24
+	JNE  run34
 	VZEROUPPER
 	RET
 
-head28:
+head38:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole25
+	JEQ  whole35
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some26
+	JEQ  some36
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some26
+	JMP  some36
 
-some31:
+some41:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked32
+	JMP        asked42
 
-reciprocal33:
+reciprocal43:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z0, Z10, Z10
 	VMULPS       Z10, Z3, Z3
@@ -2998,58 +3543,92 @@ reciprocal33:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z0, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided34
+	JMP          divided44
 
-around35:
+around45:
 	VMOVNTDQ Z3, (BX)(R12*1)
-	JMP      stored36
+	JMP      stored46
 
-tail37:
+tail47:
 	TESTQ R11, R11
-	JEQ   done27
+	JEQ   done37
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some26
+	JEQ   some36
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some26
+	JMP   some36
 
-some40:
+some49:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked41
+	JMP        asked50
 
-reciprocal42:
+reciprocal51:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z0, Z8, Z8
+	VMULPS       Z8, Z3, Z3
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z0, Z8, Z8
+	VMULPS       Z8, Z7, Z7
+	JMP          divided52
+
+around53:
+	VMOVNTDQ X3, (BX)(R12*1)
+	VMOVNTDQ X7, 16(BX)(R12*1)
+	JMP      stored54
+
+some56:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked57
+
+reciprocal58:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z0, Z7, Z7
 	VMULPS       Z7, Z3, Z3
-	JMP          divided43
+	JMP          divided59
 
-taken44:
+around60:
+	VMOVNTDQ X3, (BX)(R12*1)
+	JMP      stored61
+
+some64:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked65
+
+reciprocal66:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z0, Z7, Z7
+	VMULPS       Z7, Z3, Z3
+	JMP          divided67
+
+taken68:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done27
+	JEQ       done37
 	CMPB      276(CX), $0x00
-	JEQ       whole25
+	JEQ       whole35
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z3
 	VMOVNTDQ  Z3, -64(R11)
-	JMP       whole25
+	JMP       whole35
 
 other2:
-step45:
+step69:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned47
+	JEQ     aligned71
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3059,19 +3638,19 @@ step45:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some48
+	JMP     some72
 
-aligned47:
+aligned71:
 	CMPB 77(CX), $0x00
-	JEQ  divide49
+	JEQ  divide73
 
-turn50:
+turn74:
 	CMPQ AX, 104(CX)
-	JLT  turns52
+	JLT  turns76
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand53:
+strand77:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z11
 	VBROADCASTSS 2048(R11), Z7
@@ -3082,14 +3661,14 @@ strand53:
 	VPBROADCASTB X11, Z11
 	MOVQ         104(CX), R9
 
-block51:
+block75:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near54
+	JEQ        near78
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near54:
+near78:
 	VMOVDQU32   (DX), Z13
 	VPSLLD      $0x10, Z13, Z12
 	VPANDD      Z0, Z13, Z13
@@ -3126,49 +3705,49 @@ near54:
 	VPERMQ      Z12, Z3, Z12
 	VPADDB      Z11, Z12, Z12
 	CMPB        76(CX), $0x00
-	JNE         around55
+	JNE         around79
 	VMOVDQU64   Z12, (BX)
-	JMP         stored56
+	JMP         stored80
 
-around55:
+around79:
 	VMOVNTDQ Z12, (BX)
 
-stored56:
+stored80:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block51
+	JNE  block75
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand53
+	JNE  strand77
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn50
+	JMP  turn74
 
-turns52:
-divide49:
-turn57:
+turns76:
+divide73:
+turn81:
 	CMPQ AX, 104(CX)
-	JLT  turns59
+	JLT  turns83
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand60:
+strand84:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z8
 	MOVQ         104(CX), R9
 
-block58:
+block82:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near61
+	JEQ        near85
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near61:
+near85:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -3178,14 +3757,14 @@ near61:
 	VPMOVZXWD 96(DX), Z12
 	VPSLLD    $0x10, Z12, Z12
 	CMPB      75(CX), $0x00
-	JNE       reciprocal62
+	JNE       reciprocal86
 	VDIVPS    Z7, Z9, Z9
 	VDIVPS    Z7, Z10, Z10
 	VDIVPS    Z7, Z11, Z11
 	VDIVPS    Z7, Z12, Z12
-	JMP       divided63
+	JMP       divided87
 
-reciprocal62:
+reciprocal86:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -3199,7 +3778,7 @@ reciprocal62:
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided63:
+divided87:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -3231,61 +3810,61 @@ divided63:
 	VPACKUSWB     Z10, Z9, Z9
 	VPERMD        Z9, Z4, Z9
 	CMPB          76(CX), $0x00
-	JNE           around64
+	JNE           around88
 	VMOVDQU64     Z9, (BX)
-	JMP           stored65
+	JMP           stored89
 
-around64:
+around88:
 	VMOVNTDQ Z9, (BX)
 
-stored65:
+stored89:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block58
+	JNE  block82
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand60
+	JNE  strand84
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn57
+	JMP  turn81
 
-turns59:
-some48:
-some66:
+turns83:
+some72:
+some90:
 	TESTQ      AX, AX
-	JLE        done67
+	JLE        done91
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near68
+	JEQ        near92
 	PREFETCHT1 (DX)(R9*1)
 
-near68:
+near92:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand69:
+strand93:
 	VBROADCASTSS (R10), Z7
 	VBROADCASTSS 1024(R10), Z8
 	VPMOVZXWD.Z  (DX), K1, Z9
 	VPSLLD       $0x10, Z9, Z9
 	CMPB         75(CX), $0x00
-	JNE          reciprocal70
+	JNE          reciprocal94
 	VDIVPS       Z7, Z9, Z7
-	JMP          divided71
+	JMP          divided95
 
-reciprocal70:
+reciprocal94:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z7
 
-divided71:
+divided95:
 	VCMPPS        $0x07, Z7, Z7, K2
 	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
 	VADDPS        Z8, Z7, Z7
@@ -3299,7 +3878,7 @@ divided71:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand69
+	JNE           strand93
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3307,29 +3886,29 @@ divided71:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some66
+	JMP           some90
 
-done67:
+done91:
 	TESTQ DI, DI
-	JL    whole72
+	JL    whole96
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned47
+	JMP   aligned71
 
-whole72:
+whole96:
 	DECQ R8
-	JEQ  steps46
+	JEQ  steps70
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step45
+	JMP  step69
 
-steps46:
+steps70:
 	VZEROUPPER
 	RET
 
@@ -3350,19 +3929,19 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  320(CX), R8
 	TESTQ R8, R8
-	JEQ   none74
+	JEQ   none98
 	LEAQ  16640(R8), R9
 
-block75:
+block99:
 	CMPQ       AX, $0x00000040
-	JLT        blocks76
+	JLT        blocks100
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near77
+	JEQ        near101
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near77:
+near101:
 	VPMOVZXWD   (DX), Z12
 	VPSLLD      $0x10, Z12, Z12
 	VPMOVZXWD   32(DX), Z13
@@ -3407,14 +3986,14 @@ near77:
 	VPERMD      Z12, Z4, Z12
 	VPADDB      (R9), Z12, Z12
 	CMPB        76(CX), $0x00
-	JNE         around78
+	JNE         around102
 	VMOVDQU64   Z12, (BX)
-	JMP         stored79
+	JMP         stored103
 
-around78:
+around102:
 	VMOVNTDQ Z12, (BX)
 
-stored79:
+stored103:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -3422,30 +4001,30 @@ stored79:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block75
+	JMP  block99
 
-blocks76:
-none74:
+blocks100:
+none98:
 	CMPQ         AX, $0x00000200
-	JLT          divide80
+	JLT          divide104
 	CMPB         72(CX), $0x00
-	JNE          divide80
+	JNE          divide104
 	CMPB         73(CX), $0x00
-	JNE          divide80
+	JNE          divide104
 	CMPB         75(CX), $0x00
-	JNE          divide80
+	JNE          divide104
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide80
+	JHI          divide104
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide80
+	JHI          divide104
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide80
+	JHI          divide104
 	VMINPS       Z11, Z6, Z12
 	VMINPS       Z11, Z7, Z13
 	VMINPS       Z11, Z8, Z14
@@ -3456,7 +4035,7 @@ none74:
 	VMAXPS       Z10, Z15, Z13
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide80
+	JNE          divide104
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z0, Z15, Z14
 	VFNMADD231PS Z0, Z14, Z15
@@ -3468,16 +4047,16 @@ none74:
 	VCVTPS2DQ    Z6, Z16
 	VPBROADCASTB X16, Z16
 
-block81:
+block105:
 	CMPQ       AX, $0x00000040
-	JLT        blocks82
+	JLT        blocks106
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near83
+	JEQ        near107
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near83:
+near107:
 	VPMOVZXWD   (DX), Z17
 	VPSLLD      $0x10, Z17, Z17
 	VPMOVZXWD   32(DX), Z18
@@ -3514,49 +4093,49 @@ near83:
 	VPERMD      Z17, Z4, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around84
+	JNE         around108
 	VMOVDQU64   Z17, (BX)
-	JMP         stored85
+	JMP         stored109
 
-around84:
+around108:
 	VMOVNTDQ Z17, (BX)
 
-stored85:
+stored109:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block81
+	JMP  block105
 
-blocks82:
-divide80:
-block86:
+blocks106:
+divide104:
+block110:
 	CMPQ       AX, $0x00000040
-	JLT        blocks87
+	JLT        blocks111
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near88
+	JEQ        near112
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near88:
+near112:
 	CMPB    72(CX), $0x00
-	JEQ     loaded89
+	JEQ     loaded113
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z5
 
-loaded89:
+loaded113:
 	CMPB    73(CX), $0x00
-	JEQ     loaded90
+	JEQ     loaded114
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
 	VMOVUPS 128(DI), Z8
 	VMOVUPS 192(DI), Z9
 
-loaded90:
+loaded114:
 	VPMOVZXWD (DX), Z12
 	VPSLLD    $0x10, Z12, Z12
 	VPMOVZXWD 32(DX), Z13
@@ -3566,14 +4145,14 @@ loaded90:
 	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal91
+	JNE       reciprocal115
 	VDIVPS    Z0, Z12, Z12
 	VDIVPS    Z1, Z13, Z13
 	VDIVPS    Z3, Z14, Z14
 	VDIVPS    Z5, Z15, Z15
-	JMP       divided92
+	JMP       divided116
 
-reciprocal91:
+reciprocal115:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z12, Z12
@@ -3587,7 +4166,7 @@ reciprocal91:
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided92:
+divided116:
 	VCMPPS        $0x07, Z12, Z12, K1
 	VCMPPS        $0x07, Z13, Z13, K2
 	VCMPPS        $0x07, Z14, Z14, K3
@@ -3619,51 +4198,51 @@ divided92:
 	VPACKUSWB     Z13, Z12, Z12
 	VPERMD        Z12, Z4, Z12
 	CMPB          76(CX), $0x00
-	JNE           around93
+	JNE           around117
 	VMOVDQU64     Z12, (BX)
-	JMP           stored94
+	JMP           stored118
 
-around93:
+around117:
 	VMOVNTDQ Z12, (BX)
 
-stored94:
+stored118:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block86
+	JMP  block110
 
-blocks87:
-some95:
+blocks111:
+some119:
 	TESTQ     AX, AX
-	JLE       done96
+	JLE       done120
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded97
+	JEQ       loaded121
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded97:
+loaded121:
 	CMPB      73(CX), $0x00
-	JEQ       loaded98
+	JEQ       loaded122
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded98:
+loaded122:
 	VPMOVZXWD.Z (DX), K1, Z12
 	VPSLLD      $0x10, Z12, Z12
 	CMPB        75(CX), $0x00
-	JNE         reciprocal99
+	JNE         reciprocal123
 	VDIVPS      Z0, Z12, Z12
-	JMP         divided100
+	JMP         divided124
 
-reciprocal99:
+reciprocal123:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided100:
+divided124:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z6, Z12, Z12
@@ -3676,9 +4255,9 @@ divided100:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some95
+	JMP           some119
 
-done96:
+done120:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3749,7 +4328,7 @@ DATA quarters64<>+7(SB)/1, $0x07
 GLOBL quarters64<>(SB), RODATA|NOPTR, $8
 
 // func quantizeAVX512F32I16(n int, call *kernelCall)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F32I16(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
@@ -3893,20 +4472,44 @@ stored22:
 	JMP  line17
 
 lines18:
-	CMPB 275(CX), $0x00
-	JNE  tail23
+	CMPB  275(CX), $0x00
+	JNE   tail23
+	CMPQ  R11, $0x00000010
+	JLT   fewer24
+	TESTQ R9, R9
+	JNE   some25
 
+asked26:
+	VMOVUPS       (DX)(R12*4), Z6
+	VMINPS        Z6, Z2, Z6
+	VMAXPS        Z6, Z1, Z6
+	VMULPS        Z4, Z6, Z7
+	VFMADD231PS   Z3, Z6, Z7
+	VCMPPS        $0x07, Z7, Z7, K1
+	VRNDSCALEPS.Z $0x08, Z7, K1, Z6
+	VADDPS        Z5, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VPMOVDW       Z6, Y6
+	CMPB          76(CX), $0x00
+	JNE           around27
+	VMOVDQU64     Y6, (BX)(R12*2)
+
+stored28:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer24:
 some8:
-some24:
+some29:
 	TESTQ R11, R11
-	JLE   done25
+	JLE   done30
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some26
+	JNE   some31
 
-asked27:
+asked32:
 	VMOVUPS.Z     (DX)(R12*4), K1, Z6
 	VMINPS        Z6, Z2, Z6
 	VMAXPS        Z6, Z1, Z6
@@ -3919,11 +4522,11 @@ asked27:
 	VPMOVDW       Z6, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some24
+	JMP           some29
 
-done25:
+done30:
 	CMPB 275(CX), $0x00
-	JNE  taken28
+	JNE  taken33
 
 done9:
 	ADDQ 152(CX), R10
@@ -3985,12 +4588,21 @@ tail23:
 	SUBQ  R13, BX
 	JMP   some8
 
-some26:
+some25:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked27
+	JMP        asked26
 
-taken28:
+around27:
+	VMOVNTDQ Y6, (BX)(R12*2)
+	JMP      stored28
+
+some31:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked32
+
+taken33:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -4010,34 +4622,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run30:
+run35:
 	VBROADCASTSS (SI), Z3
 	VBROADCASTSS 1024(SI), Z4
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head34
+	JNE          head39
 
-whole31:
+whole36:
 	CMPQ R12, DI
-	JGT  rest36
+	JGT  rest41
 
-next35:
+next40:
 	TESTQ R9, R9
-	JNE   some37
+	JNE   some42
 
-asked38:
+asked43:
 	VMOVUPS (DX)(R12*4), Z5
 	VMOVUPS 64(DX)(R12*4), Z6
 	VMOVUPS 128(DX)(R12*4), Z7
 	VMOVUPS 192(DX)(R12*4), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal39
+	JNE     reciprocal44
 	VDIVPS  Z3, Z5, Z5
 	VDIVPS  Z3, Z6, Z6
 	VDIVPS  Z3, Z7, Z7
 	VDIVPS  Z3, Z8, Z8
 
-divided40:
+divided45:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -4067,34 +4679,34 @@ divided40:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around41
+	JNE           around46
 	VMOVDQU64     Z5, (BX)(R12*2)
 	VMOVDQU64     Z6, 64(BX)(R12*2)
 
-stored42:
+stored47:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next35
+	JLE  next40
 
-rest36:
+rest41:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line43:
+line48:
 	CMPQ  R11, $0x00000020
-	JLT   lines44
+	JLT   lines49
 	TESTQ R9, R9
-	JNE   some45
+	JNE   some50
 
-asked46:
+asked51:
 	VMOVUPS (DX)(R12*4), Z5
 	VMOVUPS 64(DX)(R12*4), Z6
 	CMPB    75(CX), $0x00
-	JNE     reciprocal47
+	JNE     reciprocal52
 	VDIVPS  Z3, Z5, Z5
 	VDIVPS  Z3, Z6, Z6
 
-divided48:
+divided53:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
@@ -4110,35 +4722,62 @@ divided48:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z0, Z5
 	CMPB          76(CX), $0x00
-	JNE           around49
+	JNE           around54
 	VMOVDQU64     Z5, (BX)(R12*2)
 
-stored50:
+stored55:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line43
+	JMP  line48
 
-lines44:
-	CMPB 275(CX), $0x00
-	JNE  tail51
+lines49:
+	CMPB  275(CX), $0x00
+	JNE   tail56
+	CMPQ  R11, $0x00000010
+	JLT   fewer57
+	TESTQ R9, R9
+	JNE   some58
 
-some32:
-some52:
+asked59:
+	VMOVUPS (DX)(R12*4), Z5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal60
+	VDIVPS  Z3, Z5, Z5
+
+divided61:
+	VCMPPS        $0x07, Z5, Z5, K1
+	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
+	VADDPS        Z4, Z5, Z5
+	VMINPS        Z2, Z5, Z5
+	VMAXPS        Z1, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VPMOVDW       Z5, Y5
+	CMPB          76(CX), $0x00
+	JNE           around62
+	VMOVDQU64     Y5, (BX)(R12*2)
+
+stored63:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer57:
+some37:
+some64:
 	TESTQ R11, R11
-	JLE   done53
+	JLE   done65
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some54
+	JNE   some66
 
-asked55:
+asked67:
 	VMOVUPS.Z (DX)(R12*4), K1, Z5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal56
+	JNE       reciprocal68
 	VDIVPS    Z3, Z5, Z5
 
-divided57:
+divided69:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z4, Z5, Z5
@@ -4148,45 +4787,45 @@ divided57:
 	VPMOVDW       Z5, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some52
+	JMP           some64
 
-done53:
+done65:
 	CMPB 275(CX), $0x00
-	JNE  taken58
+	JNE  taken70
 
-done33:
+done38:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run30
+	JNE  run35
 	VZEROUPPER
 	RET
 
-head34:
+head39:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole31
+	JEQ  whole36
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some32
+	JEQ  some37
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some32
+	JMP  some37
 
-some37:
+some42:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*4)
 	PREFETCHT1 64(R11)(R12*4)
 	PREFETCHT1 128(R11)(R12*4)
 	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked38
+	JMP        asked43
 
-reciprocal39:
+reciprocal44:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -4199,78 +4838,93 @@ reciprocal39:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
-	JMP          divided40
+	JMP          divided45
 
-around41:
+around46:
 	VMOVNTDQ Z5, (BX)(R12*2)
 	VMOVNTDQ Z6, 64(BX)(R12*2)
-	JMP      stored42
+	JMP      stored47
 
-some45:
+some50:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
 	PREFETCHT1 64(R13)(R12*4)
-	JMP        asked46
+	JMP        asked51
 
-reciprocal47:
+reciprocal52:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z5, Z5
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z6, Z6
-	JMP          divided48
+	JMP          divided53
 
-around49:
+around54:
 	VMOVNTDQ Z5, (BX)(R12*2)
-	JMP      stored50
+	JMP      stored55
 
-tail51:
+tail56:
 	TESTQ R11, R11
-	JEQ   done33
+	JEQ   done38
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some32
+	JEQ   some37
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some32
+	JMP   some37
 
-some54:
+some58:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked55
+	JMP        asked59
 
-reciprocal56:
+reciprocal60:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z5
-	JMP          divided57
+	JMP          divided61
 
-taken58:
+around62:
+	VMOVNTDQ Y5, (BX)(R12*2)
+	JMP      stored63
+
+some66:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*4)
+	JMP        asked67
+
+reciprocal68:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z6
+	VDIVPS       Z3, Z6, Z6
+	VMULPS       Z6, Z5, Z5
+	JMP          divided69
+
+taken70:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done33
+	JEQ       done38
 	CMPB      276(CX), $0x00
-	JEQ       whole31
+	JEQ       whole36
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z5
 	VMOVNTDQ  Z5, -64(R11)
-	JMP       whole31
+	JMP       whole36
 
 other2:
-step59:
+step71:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned61
+	JEQ     aligned73
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -4280,19 +4934,19 @@ step59:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some62
+	JMP     some74
 
-aligned61:
+aligned73:
 	CMPB 77(CX), $0x00
-	JEQ  divide63
+	JEQ  divide75
 
-turn64:
+turn76:
 	CMPQ AX, 104(CX)
-	JLT  turns66
+	JLT  turns78
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand67:
+strand79:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z7
 	VBROADCASTSS 2048(R11), Z3
@@ -4301,16 +4955,16 @@ strand67:
 	VBROADCASTSS 3584(R11), Z6
 	MOVQ         104(CX), R9
 
-block65:
+block77:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near68
+	JEQ        near80
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near68:
+near80:
 	VMOVUPS       (DX), Z8
 	VMOVUPS       64(DX), Z9
 	VMOVUPS       128(DX), Z10
@@ -4352,66 +5006,66 @@ near68:
 	VMOVDQA64     Z9, Z8
 	VPERMT2W      Z10, Z0, Z8
 	CMPB          76(CX), $0x00
-	JNE           around69
+	JNE           around81
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored70
+	JMP           stored82
 
-around69:
+around81:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored70:
+stored82:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block65
+	JNE  block77
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand67
+	JNE  strand79
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn64
+	JMP  turn76
 
-turns66:
-divide63:
-turn71:
+turns78:
+divide75:
+turn83:
 	CMPQ AX, 104(CX)
-	JLT  turns73
+	JLT  turns85
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand74:
+strand86:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z4
 	MOVQ         104(CX), R9
 
-block72:
+block84:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near75
+	JEQ        near87
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near75:
+near87:
 	VMOVUPS (DX), Z5
 	VMOVUPS 64(DX), Z6
 	VMOVUPS 128(DX), Z7
 	VMOVUPS 192(DX), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal76
+	JNE     reciprocal88
 	VDIVPS  Z3, Z5, Z5
 	VDIVPS  Z3, Z6, Z6
 	VDIVPS  Z3, Z7, Z7
 	VDIVPS  Z3, Z8, Z8
-	JMP     divided77
+	JMP     divided89
 
-reciprocal76:
+reciprocal88:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -4425,7 +5079,7 @@ reciprocal76:
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided77:
+divided89:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -4455,62 +5109,62 @@ divided77:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around78
+	JNE           around90
 	VMOVDQU64     Z5, (BX)
 	VMOVDQU64     Z6, 64(BX)
-	JMP           stored79
+	JMP           stored91
 
-around78:
+around90:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored79:
+stored91:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block72
+	JNE  block84
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand74
+	JNE  strand86
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn71
+	JMP  turn83
 
-turns73:
-some62:
-some80:
+turns85:
+some74:
+some92:
 	TESTQ      AX, AX
-	JLE        done81
+	JLE        done93
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near82
+	JEQ        near94
 	PREFETCHT1 (DX)(R9*1)
 
-near82:
+near94:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand83:
+strand95:
 	VBROADCASTSS (R10), Z3
 	VBROADCASTSS 1024(R10), Z4
 	VMOVUPS.Z    (DX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal84
+	JNE          reciprocal96
 	VDIVPS       Z3, Z5, Z3
-	JMP          divided85
+	JMP          divided97
 
-reciprocal84:
+reciprocal96:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z3
 
-divided85:
+divided97:
 	VCMPPS        $0x07, Z3, Z3, K2
 	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
 	VADDPS        Z4, Z3, Z3
@@ -4524,7 +5178,7 @@ divided85:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand83
+	JNE           strand95
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -4532,29 +5186,29 @@ divided85:
 	ADDQ          $+64, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some80
+	JMP           some92
 
-done81:
+done93:
 	TESTQ DI, DI
-	JL    whole86
+	JL    whole98
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned61
+	JMP   aligned73
 
-whole86:
+whole98:
 	DECQ R8
-	JEQ  steps60
+	JEQ  steps72
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step59
+	JMP  step71
 
-steps60:
+steps72:
 	VZEROUPPER
 	RET
 
@@ -4574,25 +5228,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide88
+	JLT          divide100
 	CMPB         72(CX), $0x00
-	JNE          divide88
+	JNE          divide100
 	CMPB         73(CX), $0x00
-	JNE          divide88
+	JNE          divide100
 	CMPB         75(CX), $0x00
-	JNE          divide88
+	JNE          divide100
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide88
+	JHI          divide100
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide100
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide100
 	VMINPS       Z10, Z5, Z11
 	VMINPS       Z10, Z6, Z12
 	VMINPS       Z10, Z7, Z13
@@ -4603,7 +5257,7 @@ row:
 	VMAXPS       Z9, Z14, Z12
 	VMOVD        X11, R8
 	CMPL         R8, (DI)
-	JNE          divide88
+	JNE          divide100
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z1, Z14, Z13
 	VFNMADD231PS Z1, Z13, Z14
@@ -4613,18 +5267,18 @@ row:
 	VSUBPS       Z5, Z10, Z12
 	VMULPS       Z1, Z12, Z12
 
-block89:
+block101:
 	CMPQ       AX, $0x00000040
-	JLT        blocks90
+	JLT        blocks102
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near91
+	JEQ        near103
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near91:
+near103:
 	VMOVUPS       (DX), Z15
 	VMOVUPS       64(DX), Z16
 	VMOVUPS       128(DX), Z17
@@ -4666,66 +5320,66 @@ near91:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z17, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around92
+	JNE           around104
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored93
+	JMP           stored105
 
-around92:
+around104:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored93:
+stored105:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block89
+	JMP  block101
 
-blocks90:
-divide88:
-block94:
+blocks102:
+divide100:
+block106:
 	CMPQ       AX, $0x00000040
-	JLT        blocks95
+	JLT        blocks107
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near96
+	JEQ        near108
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near96:
+near108:
 	CMPB    72(CX), $0x00
-	JEQ     loaded97
+	JEQ     loaded109
 	VMOVUPS (SI), Z1
 	VMOVUPS 64(SI), Z2
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z4
 
-loaded97:
+loaded109:
 	CMPB    73(CX), $0x00
-	JEQ     loaded98
+	JEQ     loaded110
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded98:
+loaded110:
 	VMOVUPS (DX), Z11
 	VMOVUPS 64(DX), Z12
 	VMOVUPS 128(DX), Z13
 	VMOVUPS 192(DX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal99
+	JNE     reciprocal111
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
 	VDIVPS  Z4, Z14, Z14
-	JMP     divided100
+	JMP     divided112
 
-reciprocal99:
+reciprocal111:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z1, Z15, Z15
 	VMULPS       Z15, Z11, Z11
@@ -4739,7 +5393,7 @@ reciprocal99:
 	VDIVPS       Z4, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided100:
+divided112:
 	VCMPPS        $0x07, Z11, Z11, K1
 	VCMPPS        $0x07, Z12, Z12, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -4769,52 +5423,52 @@ divided100:
 	VMOVDQA64     Z13, Z12
 	VPERMT2W      Z14, Z0, Z12
 	CMPB          76(CX), $0x00
-	JNE           around101
+	JNE           around113
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored102
+	JMP           stored114
 
-around101:
+around113:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored102:
+stored114:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block94
+	JMP  block106
 
-blocks95:
-some103:
+blocks107:
+some115:
 	TESTQ     AX, AX
-	JLE       done104
+	JLE       done116
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded105
+	JEQ       loaded117
 	VMOVUPS.Z (SI), K1, Z1
 
-loaded105:
+loaded117:
 	CMPB      73(CX), $0x00
-	JEQ       loaded106
+	JEQ       loaded118
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded106:
+loaded118:
 	VMOVUPS.Z (DX), K1, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal107
+	JNE       reciprocal119
 	VDIVPS    Z1, Z11, Z11
-	JMP       divided108
+	JMP       divided120
 
-reciprocal107:
+reciprocal119:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z1, Z12, Z12
 	VMULPS       Z12, Z11, Z11
 
-divided108:
+divided120:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z5, Z11, Z11
@@ -4827,9 +5481,9 @@ divided108:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some103
+	JMP           some115
 
-done104:
+done116:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6139,28 +6793,64 @@ stored17:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
-	CMPB 275(CX), $0x00
-	JNE  tail18
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	CMPB  275(CX), $0x00
+	JNE   tail18
+	CMPQ  R11, $0x00000010
+	JLT   fewer19
+	TESTQ R9, R9
+	JNE   some20
 
+asked21:
+	VMOVUPD (DX)(R12*8), Z5
+	VMOVUPD 64(DX)(R12*8), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal22
+	VDIVPD  Z3, Z5, Z5
+	VDIVPD  Z3, Z6, Z6
+
+divided23:
+	VCMPPD        $0x07, Z5, Z5, K1
+	VCMPPD        $0x07, Z6, Z6, K2
+	VRNDSCALEPD.Z $0x08, Z5, K1, Z5
+	VRNDSCALEPD.Z $0x08, Z6, K2, Z6
+	VADDPD        Z4, Z5, Z5
+	VADDPD        Z4, Z6, Z6
+	VMINPD        Z2, Z5, Z5
+	VMINPD        Z2, Z6, Z6
+	VMAXPD        Z1, Z5, Z5
+	VMAXPD        Z1, Z6, Z6
+	VCVTPD2DQ     Z5, Y9
+	VCVTPD2DQ     Z6, Y5
+	VINSERTI64X4  $0x01, Y5, Z9, Z5
+	VPMOVDW       Z5, Y5
+	CMPB          76(CX), $0x00
+	JNE           around24
+	VMOVDQU64     Y5, (BX)(R12*2)
+
+stored25:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer19:
 some7:
-some19:
+some26:
 	TESTQ R11, R11
-	JLE   done20
+	JLE   done27
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some21
+	JNE   some28
 
-asked22:
+asked29:
 	VMOVUPD.Z (DX)(R12*8), K1, Z5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal30
 	VDIVPD    Z3, Z5, Z5
 
-divided24:
+divided31:
 	VCMPPD        $0x07, Z5, Z5, K2
 	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
 	VADDPD        Z4, Z5, Z5
@@ -6170,11 +6860,11 @@ divided24:
 	VPMOVDW       Y5, K1, (BX)(R12*2)
 	ADDQ          $0x00000008, R12
 	SUBQ          $0x00000008, R11
-	JMP           some19
+	JMP           some26
 
-done20:
+done27:
 	CMPB 275(CX), $0x00
-	JNE  taken25
+	JNE  taken32
 
 done8:
 	ADDQ 152(CX), R10
@@ -6240,18 +6930,37 @@ tail18:
 	SUBQ  R13, BX
 	JMP   some7
 
-some21:
+some20:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*8)
-	JMP        asked22
+	PREFETCHT1 64(R13)(R12*8)
+	JMP        asked21
 
-reciprocal23:
+reciprocal22:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z3, Z7, Z7
+	VMULPD       Z7, Z5, Z5
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z3, Z7, Z7
+	VMULPD       Z7, Z6, Z6
+	JMP          divided23
+
+around24:
+	VMOVNTDQ Y5, (BX)(R12*2)
+	JMP      stored25
+
+some28:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*8)
+	JMP        asked29
+
+reciprocal30:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
 	VDIVPD       Z3, Z6, Z6
 	VMULPD       Z6, Z5, Z5
-	JMP          divided24
+	JMP          divided31
 
-taken25:
+taken32:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -6267,12 +6976,12 @@ taken25:
 	JMP       whole6
 
 other2:
-step26:
+step33:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned28
+	JEQ     aligned35
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -6282,43 +6991,43 @@ step26:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some29
+	JMP     some36
 
-aligned28:
-turn30:
+aligned35:
+turn37:
 	CMPQ AX, 104(CX)
-	JLT  turns32
+	JLT  turns39
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand33:
+strand40:
 	VBROADCASTSD (R11), Z3
 	VBROADCASTSD 1024(R11), Z4
 	MOVQ         104(CX), R9
 
-block31:
+block38:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near34
+	JEQ        near41
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near34:
+near41:
 	VMOVUPD (DX), Z5
 	VMOVUPD 64(DX), Z6
 	VMOVUPD 128(DX), Z7
 	VMOVUPD 192(DX), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal35
+	JNE     reciprocal42
 	VDIVPD  Z3, Z5, Z5
 	VDIVPD  Z3, Z6, Z6
 	VDIVPD  Z3, Z7, Z7
 	VDIVPD  Z3, Z8, Z8
-	JMP     divided36
+	JMP     divided43
 
-reciprocal35:
+reciprocal42:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
 	VDIVPD       Z3, Z9, Z9
 	VMULPD       Z9, Z5, Z5
@@ -6332,7 +7041,7 @@ reciprocal35:
 	VDIVPD       Z3, Z9, Z9
 	VMULPD       Z9, Z8, Z8
 
-divided36:
+divided43:
 	VCMPPD        $0x07, Z5, Z5, K1
 	VCMPPD        $0x07, Z6, Z6, K2
 	VCMPPD        $0x07, Z7, Z7, K3
@@ -6362,60 +7071,60 @@ divided36:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z0, Z5
 	CMPB          76(CX), $0x00
-	JNE           around37
+	JNE           around44
 	VMOVDQU64     Z5, (BX)
-	JMP           stored38
+	JMP           stored45
 
-around37:
+around44:
 	VMOVNTDQ Z5, (BX)
 
-stored38:
+stored45:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000020, R9
-	JNE  block31
+	JNE  block38
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand33
+	JNE  strand40
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn30
+	JMP  turn37
 
-turns32:
-some29:
-some39:
+turns39:
+some36:
+some46:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done47
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near48
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near48:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand49:
 	VBROADCASTSD (R10), Z3
 	VBROADCASTSD 1024(R10), Z4
 	VMOVUPD.Z    (DX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal50
 	VDIVPD       Z3, Z5, Z3
-	JMP          divided44
+	JMP          divided51
 
-reciprocal43:
+reciprocal50:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
 	VDIVPD       Z3, Z6, Z6
 	VMULPD       Z6, Z5, Z3
 
-divided44:
+divided51:
 	VCMPPD        $0x07, Z3, Z3, K2
 	VRNDSCALEPD.Z $0x08, Z3, K2, Z3
 	VADDPD        Z4, Z3, Z3
@@ -6429,7 +7138,7 @@ divided44:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand42
+	JNE           strand49
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -6437,29 +7146,29 @@ divided44:
 	ADDQ          $+64, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000008, AX
-	JMP           some39
+	JMP           some46
 
-done40:
+done47:
 	TESTQ DI, DI
-	JL    whole45
+	JL    whole52
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned28
+	JMP   aligned35
 
-whole45:
+whole52:
 	DECQ R8
-	JEQ  steps27
+	JEQ  steps34
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step26
+	JMP  step33
 
-steps27:
+steps34:
 	VZEROUPPER
 	RET
 
@@ -6479,47 +7188,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block47:
+block54:
 	CMPQ       AX, $0x00000020
-	JLT        blocks48
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near49
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near49:
+near56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded57
 	VMOVUPD (SI), Z1
 	VMOVUPD 64(SI), Z2
 	VMOVUPD 128(SI), Z3
 	VMOVUPD 192(SI), Z4
 
-loaded50:
+loaded57:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded58
 	VMOVUPD (DI), Z5
 	VMOVUPD 64(DI), Z6
 	VMOVUPD 128(DI), Z7
 	VMOVUPD 192(DI), Z8
 
-loaded51:
+loaded58:
 	VMOVUPD (DX), Z11
 	VMOVUPD 64(DX), Z12
 	VMOVUPD 128(DX), Z13
 	VMOVUPD 192(DX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal52
+	JNE     reciprocal59
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
 	VDIVPD  Z4, Z14, Z14
-	JMP     divided53
+	JMP     divided60
 
-reciprocal52:
+reciprocal59:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z15
 	VDIVPD       Z1, Z15, Z15
 	VMULPD       Z15, Z11, Z11
@@ -6533,7 +7242,7 @@ reciprocal52:
 	VDIVPD       Z4, Z15, Z15
 	VMULPD       Z15, Z14, Z14
 
-divided53:
+divided60:
 	VCMPPD        $0x07, Z11, Z11, K1
 	VCMPPD        $0x07, Z12, Z12, K2
 	VCMPPD        $0x07, Z13, Z13, K3
@@ -6563,50 +7272,50 @@ divided53:
 	VMOVDQA64     Z11, Z11
 	VPERMT2W      Z12, Z0, Z11
 	CMPB          76(CX), $0x00
-	JNE           around54
+	JNE           around61
 	VMOVDQU64     Z11, (BX)
-	JMP           stored55
+	JMP           stored62
 
-around54:
+around61:
 	VMOVNTDQ Z11, (BX)
 
-stored55:
+stored62:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block47
+	JMP  block54
 
-blocks48:
-some56:
+blocks55:
+some63:
 	TESTQ     AX, AX
-	JLE       done57
+	JLE       done64
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded58
+	JEQ       loaded65
 	VMOVUPD.Z (SI), K1, Z1
 
-loaded58:
+loaded65:
 	CMPB      73(CX), $0x00
-	JEQ       loaded59
+	JEQ       loaded66
 	VMOVUPD.Z (DI), K1, Z5
 
-loaded59:
+loaded66:
 	VMOVUPD.Z (DX), K1, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal60
+	JNE       reciprocal67
 	VDIVPD    Z1, Z11, Z11
-	JMP       divided61
+	JMP       divided68
 
-reciprocal60:
+reciprocal67:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z12
 	VDIVPD       Z1, Z12, Z12
 	VMULPD       Z12, Z11, Z11
 
-divided61:
+divided68:
 	VCMPPD        $0x07, Z11, Z11, K2
 	VRNDSCALEPD.Z $0x08, Z11, K2, Z11
 	VADDPD        Z5, Z11, Z11
@@ -6619,9 +7328,9 @@ divided61:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some56
+	JMP           some63
 
-done57:
+done64:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -7291,7 +8000,7 @@ last:
 	RET
 
 // func quantizeAVX512H16I16(n int, call *kernelCall)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512H16I16(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
@@ -7469,32 +8178,67 @@ stored28:
 	JMP  line20
 
 lines21:
-	CMPB 275(CX), $0x00
-	JNE  tail29
+	CMPB  275(CX), $0x00
+	JNE   tail29
+	CMPQ  R11, $0x00000010
+	JLT   fewer30
+	TESTQ R9, R9
+	JNE   some31
 
+asked32:
+	CMPB      273(CX), $0x00
+	JNE       kind34
+	VCVTPH2PS (DX)(R12*2), Z6
+	JMP       done33
+
+kind34:
+	VPMOVZXWD (DX)(R12*2), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VMOVAPS   Z6, Z6
+	JMP       done33
+
+done33:
+	VMINPS        Z6, Z2, Z6
+	VMAXPS        Z6, Z1, Z6
+	VMULPS        Z4, Z6, Z7
+	VFMADD231PS   Z3, Z6, Z7
+	VCMPPS        $0x07, Z7, Z7, K1
+	VRNDSCALEPS.Z $0x08, Z7, K1, Z6
+	VADDPS        Z5, Z6, Z6
+	VCVTPS2DQ     Z6, Z6
+	VPMOVDW       Z6, Y6
+	CMPB          76(CX), $0x00
+	JNE           around36
+	VMOVDQU64     Y6, (BX)(R12*2)
+
+stored37:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer30:
 some8:
-some30:
+some38:
 	TESTQ R11, R11
-	JLE   done31
+	JLE   done39
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some32
+	JNE   some40
 
-asked33:
+asked41:
 	CMPB        273(CX), $0x00
-	JNE         kind35
+	JNE         kind43
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z6
-	JMP         done34
+	JMP         done42
 
-kind35:
+kind43:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done34
+	JMP         done42
 
-done34:
+done42:
 	VMINPS        Z6, Z2, Z6
 	VMAXPS        Z6, Z1, Z6
 	VMULPS        Z4, Z6, Z7
@@ -7506,11 +8250,11 @@ done34:
 	VPMOVDW       Z6, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some30
+	JMP           some38
 
-done31:
+done39:
 	CMPB 275(CX), $0x00
-	JNE  taken37
+	JNE  taken45
 
 done9:
 	ADDQ 152(CX), R10
@@ -7569,12 +8313,21 @@ tail29:
 	SUBQ  R13, BX
 	JMP   some8
 
-some32:
+some31:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked33
+	JMP        asked32
 
-taken37:
+around36:
+	VMOVNTDQ Y6, (BX)(R12*2)
+	JMP      stored37
+
+some40:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked41
+
+taken45:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -7594,31 +8347,31 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run39:
+run47:
 	VBROADCASTSS (SI), Z3
 	VBROADCASTSS 1024(SI), Z4
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head43
+	JNE          head51
 
-whole40:
+whole48:
 	CMPQ R12, DI
-	JGT  rest45
+	JGT  rest53
 
-next44:
+next52:
 	TESTQ R9, R9
-	JNE   some46
+	JNE   some54
 
-asked47:
+asked55:
 	CMPB      273(CX), $0x00
-	JNE       kind49
+	JNE       kind57
 	VCVTPH2PS (DX)(R12*2), Z5
 	VCVTPH2PS 32(DX)(R12*2), Z6
 	VCVTPH2PS 64(DX)(R12*2), Z7
 	VCVTPH2PS 96(DX)(R12*2), Z8
-	JMP       done48
+	JMP       done56
 
-kind49:
+kind57:
 	VPMOVZXWD (DX)(R12*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX)(R12*2), Z6
@@ -7631,17 +8384,17 @@ kind49:
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done48
+	JMP       done56
 
-done48:
+done56:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal51
+	JNE    reciprocal59
 	VDIVPS Z3, Z5, Z5
 	VDIVPS Z3, Z6, Z6
 	VDIVPS Z3, Z7, Z7
 	VDIVPS Z3, Z8, Z8
 
-divided52:
+divided60:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -7671,48 +8424,48 @@ divided52:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around53
+	JNE           around61
 	VMOVDQU64     Z5, (BX)(R12*2)
 	VMOVDQU64     Z6, 64(BX)(R12*2)
 
-stored54:
+stored62:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next44
+	JLE  next52
 
-rest45:
+rest53:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line55:
+line63:
 	CMPQ  R11, $0x00000020
-	JLT   lines56
+	JLT   lines64
 	TESTQ R9, R9
-	JNE   some57
+	JNE   some65
 
-asked58:
+asked66:
 	CMPB      273(CX), $0x00
-	JNE       kind60
+	JNE       kind68
 	VCVTPH2PS (DX)(R12*2), Z5
 	VCVTPH2PS 32(DX)(R12*2), Z6
-	JMP       done59
+	JMP       done67
 
-kind60:
+kind68:
 	VPMOVZXWD (DX)(R12*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX)(R12*2), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VMOVAPS   Z5, Z5
 	VMOVAPS   Z6, Z6
-	JMP       done59
+	JMP       done67
 
-done59:
+done67:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal62
+	JNE    reciprocal70
 	VDIVPS Z3, Z5, Z5
 	VDIVPS Z3, Z6, Z6
 
-divided63:
+divided71:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
@@ -7728,46 +8481,84 @@ divided63:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z0, Z5
 	CMPB          76(CX), $0x00
-	JNE           around64
+	JNE           around72
 	VMOVDQU64     Z5, (BX)(R12*2)
 
-stored65:
+stored73:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line55
+	JMP  line63
 
-lines56:
-	CMPB 275(CX), $0x00
-	JNE  tail66
+lines64:
+	CMPB  275(CX), $0x00
+	JNE   tail74
+	CMPQ  R11, $0x00000010
+	JLT   fewer75
+	TESTQ R9, R9
+	JNE   some76
 
-some41:
-some67:
+asked77:
+	CMPB      273(CX), $0x00
+	JNE       kind79
+	VCVTPH2PS (DX)(R12*2), Z5
+	JMP       done78
+
+kind79:
+	VPMOVZXWD (DX)(R12*2), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VMOVAPS   Z5, Z5
+	JMP       done78
+
+done78:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal81
+	VDIVPS Z3, Z5, Z5
+
+divided82:
+	VCMPPS        $0x07, Z5, Z5, K1
+	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
+	VADDPS        Z4, Z5, Z5
+	VMINPS        Z2, Z5, Z5
+	VMAXPS        Z1, Z5, Z5
+	VCVTPS2DQ     Z5, Z5
+	VPMOVDW       Z5, Y5
+	CMPB          76(CX), $0x00
+	JNE           around83
+	VMOVDQU64     Y5, (BX)(R12*2)
+
+stored84:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer75:
+some49:
+some85:
 	TESTQ R11, R11
-	JLE   done68
+	JLE   done86
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some69
+	JNE   some87
 
-asked70:
+asked88:
 	CMPB        273(CX), $0x00
-	JNE         kind72
+	JNE         kind90
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z5
-	JMP         done71
+	JMP         done89
 
-kind72:
+kind90:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done71
+	JMP         done89
 
-done71:
+done89:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal74
+	JNE    reciprocal92
 	VDIVPS Z3, Z5, Z5
 
-divided75:
+divided93:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z4, Z5, Z5
@@ -7777,43 +8568,43 @@ divided75:
 	VPMOVDW       Z5, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some67
+	JMP           some85
 
-done68:
+done86:
 	CMPB 275(CX), $0x00
-	JNE  taken76
+	JNE  taken94
 
-done42:
+done50:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run39
+	JNE  run47
 	VZEROUPPER
 	RET
 
-head43:
+head51:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole40
+	JEQ  whole48
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some41
+	JEQ  some49
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some41
+	JMP  some49
 
-some46:
+some54:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked47
+	JMP        asked55
 
-reciprocal51:
+reciprocal59:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -7826,77 +8617,92 @@ reciprocal51:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
-	JMP          divided52
+	JMP          divided60
 
-around53:
+around61:
 	VMOVNTDQ Z5, (BX)(R12*2)
 	VMOVNTDQ Z6, 64(BX)(R12*2)
-	JMP      stored54
+	JMP      stored62
 
-some57:
+some65:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked58
+	JMP        asked66
 
-reciprocal62:
+reciprocal70:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z5, Z5
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z6, Z6
-	JMP          divided63
+	JMP          divided71
 
-around64:
+around72:
 	VMOVNTDQ Z5, (BX)(R12*2)
-	JMP      stored65
+	JMP      stored73
 
-tail66:
+tail74:
 	TESTQ R11, R11
-	JEQ   done42
+	JEQ   done50
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some41
+	JEQ   some49
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some41
+	JMP   some49
 
-some69:
+some76:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked70
+	JMP        asked77
 
-reciprocal74:
+reciprocal81:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z5
-	JMP          divided75
+	JMP          divided82
 
-taken76:
+around83:
+	VMOVNTDQ Y5, (BX)(R12*2)
+	JMP      stored84
+
+some87:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked88
+
+reciprocal92:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z6
+	VDIVPS       Z3, Z6, Z6
+	VMULPS       Z6, Z5, Z5
+	JMP          divided93
+
+taken94:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done42
+	JEQ       done50
 	CMPB      276(CX), $0x00
-	JEQ       whole40
+	JEQ       whole48
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z5
 	VMOVNTDQ  Z5, -64(R11)
-	JMP       whole40
+	JMP       whole48
 
 other2:
-step77:
+step95:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned79
+	JEQ     aligned97
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -7906,19 +8712,19 @@ step77:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some80
+	JMP     some98
 
-aligned79:
+aligned97:
 	CMPB 77(CX), $0x00
-	JEQ  divide81
+	JEQ  divide99
 
-turn82:
+turn100:
 	CMPQ AX, 104(CX)
-	JLT  turns84
+	JLT  turns102
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand85:
+strand103:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z7
 	VBROADCASTSS 2048(R11), Z3
@@ -7927,23 +8733,23 @@ strand85:
 	VBROADCASTSS 3584(R11), Z6
 	MOVQ         104(CX), R9
 
-block83:
+block101:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near86
+	JEQ        near104
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near86:
+near104:
 	CMPB      273(CX), $0x00
-	JNE       kind88
+	JNE       kind106
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
 	VCVTPH2PS 96(DX), Z11
-	JMP       done87
+	JMP       done105
 
-kind88:
+kind106:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -7956,9 +8762,9 @@ kind88:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done87
+	JMP       done105
 
-done87:
+done105:
 	VMINPS        Z8, Z4, Z8
 	VMAXPS        Z8, Z3, Z8
 	VMULPS        Z6, Z8, Z12
@@ -7996,60 +8802,60 @@ done87:
 	VMOVDQA64     Z9, Z8
 	VPERMT2W      Z10, Z0, Z8
 	CMPB          76(CX), $0x00
-	JNE           around90
+	JNE           around108
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored91
+	JMP           stored109
 
-around90:
+around108:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored91:
+stored109:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block83
+	JNE  block101
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand85
+	JNE  strand103
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn82
+	JMP  turn100
 
-turns84:
-divide81:
-turn92:
+turns102:
+divide99:
+turn110:
 	CMPQ AX, 104(CX)
-	JLT  turns94
+	JLT  turns112
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand95:
+strand113:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z4
 	MOVQ         104(CX), R9
 
-block93:
+block111:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near96
+	JEQ        near114
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near96:
+near114:
 	CMPB      273(CX), $0x00
-	JNE       kind98
+	JNE       kind116
 	VCVTPH2PS (DX), Z5
 	VCVTPH2PS 32(DX), Z6
 	VCVTPH2PS 64(DX), Z7
 	VCVTPH2PS 96(DX), Z8
-	JMP       done97
+	JMP       done115
 
-kind98:
+kind116:
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX), Z6
@@ -8062,18 +8868,18 @@ kind98:
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done97
+	JMP       done115
 
-done97:
+done115:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal100
+	JNE    reciprocal118
 	VDIVPS Z3, Z5, Z5
 	VDIVPS Z3, Z6, Z6
 	VDIVPS Z3, Z7, Z7
 	VDIVPS Z3, Z8, Z8
-	JMP    divided101
+	JMP    divided119
 
-reciprocal100:
+reciprocal118:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -8087,7 +8893,7 @@ reciprocal100:
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided101:
+divided119:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -8117,73 +8923,73 @@ divided101:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around102
+	JNE           around120
 	VMOVDQU64     Z5, (BX)
 	VMOVDQU64     Z6, 64(BX)
-	JMP           stored103
+	JMP           stored121
 
-around102:
+around120:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored103:
+stored121:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block93
+	JNE  block111
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand95
+	JNE  strand113
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn92
+	JMP  turn110
 
-turns94:
-some80:
-some104:
+turns112:
+some98:
+some122:
 	TESTQ      AX, AX
-	JLE        done105
+	JLE        done123
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near106
+	JEQ        near124
 	PREFETCHT1 (DX)(R9*1)
 
-near106:
+near124:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand107:
+strand125:
 	VBROADCASTSS (R10), Z3
 	VBROADCASTSS 1024(R10), Z4
 	CMPB         273(CX), $0x00
-	JNE          kind109
+	JNE          kind127
 	VCVTPH2PS.Z  (DX), K1, Z5
-	JMP          done108
+	JMP          done126
 
-kind109:
+kind127:
 	VPMOVZXWD.Z (DX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done108
+	JMP         done126
 
-done108:
+done126:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal111
+	JNE    reciprocal129
 	VDIVPS Z3, Z5, Z3
-	JMP    divided112
+	JMP    divided130
 
-reciprocal111:
+reciprocal129:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z3
 
-divided112:
+divided130:
 	VCMPPS        $0x07, Z3, Z3, K2
 	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
 	VADDPS        Z4, Z3, Z3
@@ -8197,7 +9003,7 @@ divided112:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand107
+	JNE           strand125
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -8205,29 +9011,29 @@ divided112:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some104
+	JMP           some122
 
-done105:
+done123:
 	TESTQ DI, DI
-	JL    whole113
+	JL    whole131
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned79
+	JMP   aligned97
 
-whole113:
+whole131:
 	DECQ R8
-	JEQ  steps78
+	JEQ  steps96
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step77
+	JMP  step95
 
-steps78:
+steps96:
 	VZEROUPPER
 	RET
 
@@ -8248,28 +9054,28 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  320(CX), R8
 	TESTQ R8, R8
-	JEQ   none115
+	JEQ   none133
 	LEAQ  16640(R8), R9
 
-block116:
+block134:
 	CMPQ       AX, $0x00000040
-	JLT        blocks117
+	JLT        blocks135
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near118
+	JEQ        near136
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near118:
+near136:
 	CMPB      273(CX), $0x00
-	JNE       kind120
+	JNE       kind138
 	VCVTPH2PS (DX), Z11
 	VCVTPH2PS 32(DX), Z12
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
-	JMP       done119
+	JMP       done137
 
-kind120:
+kind138:
 	VPMOVZXWD (DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(DX), Z12
@@ -8282,9 +9088,9 @@ kind120:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done119
+	JMP       done137
 
-done119:
+done137:
 	VMOVUPS     (R8), Z15
 	VMOVUPS     4160(R8), Z16
 	VMINPS      Z11, Z16, Z11
@@ -8310,13 +9116,13 @@ done119:
 	VMULPS      12672(R8), Z14, Z13
 	VFMADD231PS 8512(R8), Z14, Z13
 	CMPB        73(CX), $0x00
-	JEQ         loaded122
+	JEQ         loaded140
 	VMOVUPS     (DI), Z5
 	VMOVUPS     64(DI), Z6
 	VMOVUPS     128(DI), Z7
 	VMOVUPS     192(DI), Z8
 
-loaded122:
+loaded140:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -8338,16 +9144,16 @@ loaded122:
 	VMOVDQA64     Z12, Z11
 	VPERMT2W      Z13, Z0, Z11
 	CMPB          76(CX), $0x00
-	JNE           around123
+	JNE           around141
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored124
+	JMP           stored142
 
-around123:
+around141:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored124:
+stored142:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -8355,30 +9161,30 @@ stored124:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block116
+	JMP  block134
 
-blocks117:
-none115:
+blocks135:
+none133:
 	CMPQ         AX, $0x00000200
-	JLT          divide125
+	JLT          divide143
 	CMPB         72(CX), $0x00
-	JNE          divide125
+	JNE          divide143
 	CMPB         73(CX), $0x00
-	JNE          divide125
+	JNE          divide143
 	CMPB         75(CX), $0x00
-	JNE          divide125
+	JNE          divide143
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide125
+	JHI          divide143
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide125
+	JHI          divide143
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide125
+	JHI          divide143
 	VMINPS       Z10, Z5, Z11
 	VMINPS       Z10, Z6, Z12
 	VMINPS       Z10, Z7, Z13
@@ -8389,7 +9195,7 @@ none115:
 	VMAXPS       Z9, Z14, Z12
 	VMOVD        X11, R8
 	CMPL         R8, (DI)
-	JNE          divide125
+	JNE          divide143
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z1, Z14, Z13
 	VFNMADD231PS Z1, Z13, Z14
@@ -8399,25 +9205,25 @@ none115:
 	VSUBPS       Z5, Z10, Z12
 	VMULPS       Z1, Z12, Z12
 
-block126:
+block144:
 	CMPQ       AX, $0x00000040
-	JLT        blocks127
+	JLT        blocks145
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near128
+	JEQ        near146
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near128:
+near146:
 	CMPB      273(CX), $0x00
-	JNE       kind130
+	JNE       kind148
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done129
+	JMP       done147
 
-kind130:
+kind148:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -8430,9 +9236,9 @@ kind130:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done129
+	JMP       done147
 
-done129:
+done147:
 	VMINPS        Z15, Z12, Z15
 	VMAXPS        Z15, Z11, Z15
 	VMULPS        Z14, Z15, Z19
@@ -8470,60 +9276,60 @@ done129:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z17, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around132
+	JNE           around150
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored133
+	JMP           stored151
 
-around132:
+around150:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored133:
+stored151:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block126
+	JMP  block144
 
-blocks127:
-divide125:
-block134:
+blocks145:
+divide143:
+block152:
 	CMPQ       AX, $0x00000040
-	JLT        blocks135
+	JLT        blocks153
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near136
+	JEQ        near154
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near136:
+near154:
 	CMPB    72(CX), $0x00
-	JEQ     loaded137
+	JEQ     loaded155
 	VMOVUPS (SI), Z1
 	VMOVUPS 64(SI), Z2
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z4
 
-loaded137:
+loaded155:
 	CMPB    73(CX), $0x00
-	JEQ     loaded138
+	JEQ     loaded156
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded138:
+loaded156:
 	CMPB      273(CX), $0x00
-	JNE       kind140
+	JNE       kind158
 	VCVTPH2PS (DX), Z11
 	VCVTPH2PS 32(DX), Z12
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
-	JMP       done139
+	JMP       done157
 
-kind140:
+kind158:
 	VPMOVZXWD (DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(DX), Z12
@@ -8536,18 +9342,18 @@ kind140:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done139
+	JMP       done157
 
-done139:
+done157:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal142
+	JNE    reciprocal160
 	VDIVPS Z1, Z11, Z11
 	VDIVPS Z2, Z12, Z12
 	VDIVPS Z3, Z13, Z13
 	VDIVPS Z4, Z14, Z14
-	JMP    divided143
+	JMP    divided161
 
-reciprocal142:
+reciprocal160:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z1, Z15, Z15
 	VMULPS       Z15, Z11, Z11
@@ -8561,7 +9367,7 @@ reciprocal142:
 	VDIVPS       Z4, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided143:
+divided161:
 	VCMPPS        $0x07, Z11, Z11, K1
 	VCMPPS        $0x07, Z12, Z12, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -8591,63 +9397,63 @@ divided143:
 	VMOVDQA64     Z13, Z12
 	VPERMT2W      Z14, Z0, Z12
 	CMPB          76(CX), $0x00
-	JNE           around144
+	JNE           around162
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored145
+	JMP           stored163
 
-around144:
+around162:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored145:
+stored163:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block134
+	JMP  block152
 
-blocks135:
-some146:
+blocks153:
+some164:
 	TESTQ     AX, AX
-	JLE       done147
+	JLE       done165
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded148
+	JEQ       loaded166
 	VMOVUPS.Z (SI), K1, Z1
 
-loaded148:
+loaded166:
 	CMPB      73(CX), $0x00
-	JEQ       loaded149
+	JEQ       loaded167
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded149:
+loaded167:
 	CMPB        273(CX), $0x00
-	JNE         kind151
+	JNE         kind169
 	VCVTPH2PS.Z (DX), K1, Z11
-	JMP         done150
+	JMP         done168
 
-kind151:
+kind169:
 	VPMOVZXWD.Z (DX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done150
+	JMP         done168
 
-done150:
+done168:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal153
+	JNE    reciprocal171
 	VDIVPS Z1, Z11, Z11
-	JMP    divided154
+	JMP    divided172
 
-reciprocal153:
+reciprocal171:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z1, Z12, Z12
 	VMULPS       Z12, Z11, Z11
 
-divided154:
+divided172:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z5, Z11, Z11
@@ -8660,9 +9466,9 @@ divided154:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some146
+	JMP           some164
 
-done147:
+done165:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -12029,32 +12835,86 @@ done32:
 	JMP  line25
 
 lines26:
-	CMPB 275(CX), $0x00
-	JNE  tail39
+	CMPB  275(CX), $0x00
+	JNE   tail39
+	CMPQ  R11, $0x00000010
+	JLT   fewer40
+	TESTQ R9, R9
+	JNE   some41
 
+asked42:
+	CMPB      273(CX), $0x00
+	JNE       kind44
+	VCVTPH2PS (DX)(R12*2), Z10
+	JMP       done43
+
+kind44:
+	VPMOVZXWD (DX)(R12*2), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VMOVAPS   Z10, Z10
+	JMP       done43
+
+done43:
+	VMINPS        Z10, Z6, Z10
+	VMAXPS        Z10, Z5, Z10
+	VMULPS        Z8, Z10, Z11
+	VFMADD231PS   Z7, Z10, Z11
+	VCMPPS        $0x07, Z11, Z11, K1
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
+	VADDPS        Z9, Z10, Z10
+	CMPB          273(CX), $0x00
+	JNE           kind47
+	VCVTPS2PH     $0x00, Z10, Y10
+	CMPB          76(CX), $0x00
+	JNE           around48
+	VMOVDQU64     Y10, (BX)(R12*2)
+
+stored49:
+	JMP done46
+
+kind47:
+	VPTESTMD  Z0, Z10, K1
+	VPADDD    Z1, Z10, Z11
+	VPADDD    Z2, Z10, K1, Z11
+	VCMPPS    $0x03, Z10, Z10, K1
+	VMOVDQU32 Z3, K1, Z11
+	VPSRLD    $0x10, Z11, Z10
+	VPMOVDW   Z10, Y10
+	CMPB      76(CX), $0x00
+	JNE       around51
+	VMOVDQU64 Y10, (BX)(R12*2)
+
+stored52:
+	JMP done46
+
+done46:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer40:
 some8:
-some40:
+some53:
 	TESTQ R11, R11
-	JLE   done41
+	JLE   done54
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some42
+	JNE   some55
 
-asked43:
+asked56:
 	CMPB        273(CX), $0x00
-	JNE         kind45
+	JNE         kind58
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z10
-	JMP         done44
+	JMP         done57
 
-kind45:
+kind58:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z10
 	VPSLLD      $0x10, Z10, Z10
 	VMOVAPS     Z10, Z10
-	JMP         done44
+	JMP         done57
 
-done44:
+done57:
 	VMINPS        Z10, Z6, Z10
 	VMAXPS        Z10, Z5, Z10
 	VMULPS        Z8, Z10, Z11
@@ -12063,12 +12923,12 @@ done44:
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z10
 	VADDPS        Z9, Z10, Z10
 	CMPB          273(CX), $0x00
-	JNE           kind48
+	JNE           kind61
 	VCVTPS2PH     $0x00, Z10, Y10
 	VMOVDQU16     Y10, K1, (BX)(R12*2)
-	JMP           done47
+	JMP           done60
 
-kind48:
+kind61:
 	VPTESTMD  Z0, Z10, K2
 	VPADDD    Z1, Z10, Z11
 	VPADDD    Z2, Z10, K2, Z11
@@ -12077,16 +12937,16 @@ kind48:
 	VPSRLD    $0x10, Z11, Z10
 	VPMOVDW   Z10, Y10
 	VMOVDQU16 Y10, K1, (BX)(R12*2)
-	JMP       done47
+	JMP       done60
 
-done47:
+done60:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  some40
+	JMP  some53
 
-done41:
+done54:
 	CMPB 275(CX), $0x00
-	JNE  taken50
+	JNE  taken63
 
 done9:
 	ADDQ 152(CX), R10
@@ -12157,12 +13017,25 @@ tail39:
 	SUBQ  R13, BX
 	JMP   some8
 
-some42:
+some41:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked43
+	JMP        asked42
 
-taken50:
+around48:
+	VMOVNTDQ Y10, (BX)(R12*2)
+	JMP      stored49
+
+around51:
+	VMOVNTDQ Y10, (BX)(R12*2)
+	JMP      stored52
+
+some55:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked56
+
+taken63:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
@@ -12182,31 +13055,31 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run52:
+run65:
 	VBROADCASTSS (SI), Z7
 	VBROADCASTSS 1024(SI), Z8
 	XORQ         R12, R12
 	CMPB         275(CX), $0x00
-	JNE          head56
+	JNE          head69
 
-whole53:
+whole66:
 	CMPQ R12, DI
-	JGT  rest58
+	JGT  rest71
 
-next57:
+next70:
 	TESTQ R9, R9
-	JNE   some59
+	JNE   some72
 
-asked60:
+asked73:
 	CMPB      273(CX), $0x00
-	JNE       kind62
+	JNE       kind75
 	VCVTPH2PS (DX)(R12*2), Z9
 	VCVTPH2PS 32(DX)(R12*2), Z10
 	VCVTPH2PS 64(DX)(R12*2), Z11
 	VCVTPH2PS 96(DX)(R12*2), Z12
-	JMP       done61
+	JMP       done74
 
-kind62:
+kind75:
 	VPMOVZXWD (DX)(R12*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX)(R12*2), Z10
@@ -12219,17 +13092,17 @@ kind62:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done61
+	JMP       done74
 
-done61:
+done74:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal64
+	JNE    reciprocal77
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 	VDIVPS Z7, Z11, Z11
 	VDIVPS Z7, Z12, Z12
 
-divided65:
+divided78:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -12251,22 +13124,22 @@ divided65:
 	VMAXPS        Z5, Z11, Z11
 	VMAXPS        Z5, Z12, Z12
 	CMPB          273(CX), $0x00
-	JNE           kind67
+	JNE           kind80
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	VCVTPS2PH     $0x00, Z11, Y11
 	VCVTPS2PH     $0x00, Z12, Y12
 	CMPB          76(CX), $0x00
-	JNE           around68
+	JNE           around81
 	VMOVDQU64     Y9, (BX)(R12*2)
 	VMOVDQU64     Y10, 32(BX)(R12*2)
 	VMOVDQU64     Y11, 64(BX)(R12*2)
 	VMOVDQU64     Y12, 96(BX)(R12*2)
 
-stored69:
-	JMP done66
+stored82:
+	JMP done79
 
-kind67:
+kind80:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z13
 	VPADDD    Z2, Z9, K1, Z13
@@ -12292,51 +13165,51 @@ kind67:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z4, Z10
 	CMPB      76(CX), $0x00
-	JNE       around71
+	JNE       around84
 	VMOVDQU64 Z9, (BX)(R12*2)
 	VMOVDQU64 Z10, 64(BX)(R12*2)
 
-stored72:
-	JMP done66
+stored85:
+	JMP done79
 
-done66:
+done79:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next57
+	JLE  next70
 
-rest58:
+rest71:
 	MOVQ AX, R11
 	SUBQ R12, R11
 
-line73:
+line86:
 	CMPQ  R11, $0x00000020
-	JLT   lines74
+	JLT   lines87
 	TESTQ R9, R9
-	JNE   some75
+	JNE   some88
 
-asked76:
+asked89:
 	CMPB      273(CX), $0x00
-	JNE       kind78
+	JNE       kind91
 	VCVTPH2PS (DX)(R12*2), Z9
 	VCVTPH2PS 32(DX)(R12*2), Z10
-	JMP       done77
+	JMP       done90
 
-kind78:
+kind91:
 	VPMOVZXWD (DX)(R12*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX)(R12*2), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done77
+	JMP       done90
 
-done77:
+done90:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal80
+	JNE    reciprocal93
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 
-divided81:
+divided94:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z9, K1, Z9
@@ -12348,18 +13221,18 @@ divided81:
 	VMAXPS        Z5, Z9, Z9
 	VMAXPS        Z5, Z10, Z10
 	CMPB          273(CX), $0x00
-	JNE           kind83
+	JNE           kind96
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	CMPB          76(CX), $0x00
-	JNE           around84
+	JNE           around97
 	VMOVDQU64     Y9, (BX)(R12*2)
 	VMOVDQU64     Y10, 32(BX)(R12*2)
 
-stored85:
-	JMP done82
+stored98:
+	JMP done95
 
-kind83:
+kind96:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z11
 	VPADDD    Z2, Z9, K1, Z11
@@ -12373,61 +13246,118 @@ kind83:
 	VMOVDQA64 Z11, Z9
 	VPERMT2W  Z12, Z4, Z9
 	CMPB      76(CX), $0x00
-	JNE       around87
+	JNE       around100
 	VMOVDQU64 Z9, (BX)(R12*2)
 
-stored88:
-	JMP done82
+stored101:
+	JMP done95
 
-done82:
+done95:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line73
+	JMP  line86
 
-lines74:
-	CMPB 275(CX), $0x00
-	JNE  tail89
+lines87:
+	CMPB  275(CX), $0x00
+	JNE   tail102
+	CMPQ  R11, $0x00000010
+	JLT   fewer103
+	TESTQ R9, R9
+	JNE   some104
 
-some54:
-some90:
+asked105:
+	CMPB      273(CX), $0x00
+	JNE       kind107
+	VCVTPH2PS (DX)(R12*2), Z9
+	JMP       done106
+
+kind107:
+	VPMOVZXWD (DX)(R12*2), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VMOVAPS   Z9, Z9
+	JMP       done106
+
+done106:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal109
+	VDIVPS Z7, Z9, Z9
+
+divided110:
+	VCMPPS        $0x07, Z9, Z9, K1
+	VRNDSCALEPS.Z $0x08, Z9, K1, Z9
+	VADDPS        Z8, Z9, Z9
+	VMINPS        Z6, Z9, Z9
+	VMAXPS        Z5, Z9, Z9
+	CMPB          273(CX), $0x00
+	JNE           kind112
+	VCVTPS2PH     $0x00, Z9, Y9
+	CMPB          76(CX), $0x00
+	JNE           around113
+	VMOVDQU64     Y9, (BX)(R12*2)
+
+stored114:
+	JMP done111
+
+kind112:
+	VPTESTMD  Z0, Z9, K1
+	VPADDD    Z1, Z9, Z10
+	VPADDD    Z2, Z9, K1, Z10
+	VCMPPS    $0x03, Z9, Z9, K1
+	VMOVDQU32 Z3, K1, Z10
+	VPSRLD    $0x10, Z10, Z9
+	VPMOVDW   Z9, Y9
+	CMPB      76(CX), $0x00
+	JNE       around116
+	VMOVDQU64 Y9, (BX)(R12*2)
+
+stored117:
+	JMP done111
+
+done111:
+	ADDQ $0x00000010, R12
+	SUBQ $0x00000010, R11
+
+fewer103:
+some67:
+some118:
 	TESTQ R11, R11
-	JLE   done91
+	JLE   done119
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some92
+	JNE   some120
 
-asked93:
+asked121:
 	CMPB        273(CX), $0x00
-	JNE         kind95
+	JNE         kind123
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z9
-	JMP         done94
+	JMP         done122
 
-kind95:
+kind123:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done94
+	JMP         done122
 
-done94:
+done122:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal97
+	JNE    reciprocal125
 	VDIVPS Z7, Z9, Z9
 
-divided98:
+divided126:
 	VCMPPS        $0x07, Z9, Z9, K2
 	VRNDSCALEPS.Z $0x08, Z9, K2, Z9
 	VADDPS        Z8, Z9, Z9
 	VMINPS        Z6, Z9, Z9
 	VMAXPS        Z5, Z9, Z9
 	CMPB          273(CX), $0x00
-	JNE           kind100
+	JNE           kind128
 	VCVTPS2PH     $0x00, Z9, Y9
 	VMOVDQU16     Y9, K1, (BX)(R12*2)
-	JMP           done99
+	JMP           done127
 
-kind100:
+kind128:
 	VPTESTMD  Z0, Z9, K2
 	VPADDD    Z1, Z9, Z10
 	VPADDD    Z2, Z9, K2, Z10
@@ -12436,48 +13366,48 @@ kind100:
 	VPSRLD    $0x10, Z10, Z9
 	VPMOVDW   Z9, Y9
 	VMOVDQU16 Y9, K1, (BX)(R12*2)
-	JMP       done99
+	JMP       done127
 
-done99:
+done127:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  some90
+	JMP  some118
 
-done91:
+done119:
 	CMPB 275(CX), $0x00
-	JNE  taken102
+	JNE  taken130
 
-done55:
+done68:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run52
+	JNE  run65
 	VZEROUPPER
 	RET
 
-head56:
+head69:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole53
+	JEQ  whole66
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
 	CMPB 276(CX), $0x00
-	JEQ  some54
+	JEQ  some67
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some54
+	JMP  some67
 
-some59:
+some72:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked60
+	JMP        asked73
 
-reciprocal64:
+reciprocal77:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -12490,89 +13420,108 @@ reciprocal64:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
-	JMP          divided65
+	JMP          divided78
 
-around68:
+around81:
 	VMOVNTDQ Y9, (BX)(R12*2)
 	VMOVNTDQ Y10, 32(BX)(R12*2)
 	VMOVNTDQ Y11, 64(BX)(R12*2)
 	VMOVNTDQ Y12, 96(BX)(R12*2)
-	JMP      stored69
+	JMP      stored82
 
-around71:
+around84:
 	VMOVNTDQ Z9, (BX)(R12*2)
 	VMOVNTDQ Z10, 64(BX)(R12*2)
-	JMP      stored72
+	JMP      stored85
 
-some75:
+some88:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked76
+	JMP        asked89
 
-reciprocal80:
+reciprocal93:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z7, Z11, Z11
 	VMULPS       Z11, Z9, Z9
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z7, Z11, Z11
 	VMULPS       Z11, Z10, Z10
-	JMP          divided81
+	JMP          divided94
 
-around84:
+around97:
 	VMOVNTDQ Y9, (BX)(R12*2)
 	VMOVNTDQ Y10, 32(BX)(R12*2)
-	JMP      stored85
+	JMP      stored98
 
-around87:
+around100:
 	VMOVNTDQ Z9, (BX)(R12*2)
-	JMP      stored88
+	JMP      stored101
 
-tail89:
+tail102:
 	TESTQ R11, R11
-	JEQ   done55
+	JEQ   done68
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some54
+	JEQ   some67
 	MOVB  $0x01, 276(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some54
+	JMP   some67
 
-some92:
+some104:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked93
+	JMP        asked105
 
-reciprocal97:
+reciprocal109:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided98
+	JMP          divided110
 
-taken102:
+around113:
+	VMOVNTDQ Y9, (BX)(R12*2)
+	JMP      stored114
+
+around116:
+	VMOVNTDQ Y9, (BX)(R12*2)
+	JMP      stored117
+
+some120:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	JMP        asked121
+
+reciprocal125:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z7, Z10, Z10
+	VMULPS       Z10, Z9, Z9
+	JMP          divided126
+
+taken130:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done55
+	JEQ       done68
 	CMPB      276(CX), $0x00
-	JEQ       whole53
+	JEQ       whole66
 	MOVB      $0x00, 276(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z9
 	VMOVNTDQ  Z9, -64(R11)
-	JMP       whole53
+	JMP       whole66
 
 other2:
-step103:
+step131:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned105
+	JEQ     aligned133
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -12582,19 +13531,19 @@ step103:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some106
+	JMP     some134
 
-aligned105:
+aligned133:
 	CMPB 77(CX), $0x00
-	JEQ  divide107
+	JEQ  divide135
 
-turn108:
+turn136:
 	CMPQ AX, 104(CX)
-	JLT  turns110
+	JLT  turns138
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand111:
+strand139:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z11
 	VBROADCASTSS 2048(R11), Z7
@@ -12603,23 +13552,23 @@ strand111:
 	VBROADCASTSS 3584(R11), Z10
 	MOVQ         104(CX), R9
 
-block109:
+block137:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near112
+	JEQ        near140
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near112:
+near140:
 	CMPB      273(CX), $0x00
-	JNE       kind114
+	JNE       kind142
 	VCVTPH2PS (DX), Z12
 	VCVTPH2PS 32(DX), Z13
 	VCVTPH2PS 64(DX), Z14
 	VCVTPH2PS 96(DX), Z15
-	JMP       done113
+	JMP       done141
 
-kind114:
+kind142:
 	VPMOVZXWD (DX), Z12
 	VPSLLD    $0x10, Z12, Z12
 	VPMOVZXWD 32(DX), Z13
@@ -12632,9 +13581,9 @@ kind114:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done113
+	JMP       done141
 
-done113:
+done141:
 	VMINPS        Z12, Z8, Z12
 	VMAXPS        Z12, Z7, Z12
 	VMULPS        Z10, Z12, Z16
@@ -12664,29 +13613,29 @@ done113:
 	VADDPS        Z11, Z13, Z13
 	VADDPS        Z11, Z14, Z14
 	CMPB          273(CX), $0x00
-	JNE           kind117
+	JNE           kind145
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z14, Y14
 	CMPB          76(CX), $0x00
-	JNE           around118
+	JNE           around146
 	VMOVDQU64     Y15, (BX)
 	VMOVDQU64     Y12, 32(BX)
 	VMOVDQU64     Y13, 64(BX)
 	VMOVDQU64     Y14, 96(BX)
-	JMP           stored119
+	JMP           stored147
 
-around118:
+around146:
 	VMOVNTDQ Y15, (BX)
 	VMOVNTDQ Y12, 32(BX)
 	VMOVNTDQ Y13, 64(BX)
 	VMOVNTDQ Y14, 96(BX)
 
-stored119:
-	JMP done116
+stored147:
+	JMP done144
 
-kind117:
+kind145:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K1, Z16
@@ -12712,63 +13661,63 @@ kind117:
 	VMOVDQA64 Z18, Z13
 	VPERMT2W  Z19, Z4, Z13
 	CMPB      76(CX), $0x00
-	JNE       around121
+	JNE       around149
 	VMOVDQU64 Z12, (BX)
 	VMOVDQU64 Z13, 64(BX)
-	JMP       stored122
+	JMP       stored150
 
-around121:
+around149:
 	VMOVNTDQ Z12, (BX)
 	VMOVNTDQ Z13, 64(BX)
 
-stored122:
-	JMP done116
+stored150:
+	JMP done144
 
-done116:
+done144:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block109
+	JNE  block137
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand111
+	JNE  strand139
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn108
+	JMP  turn136
 
-turns110:
-divide107:
-turn123:
+turns138:
+divide135:
+turn151:
 	CMPQ AX, 104(CX)
-	JLT  turns125
+	JLT  turns153
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand126:
+strand154:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z8
 	MOVQ         104(CX), R9
 
-block124:
+block152:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near127
+	JEQ        near155
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near127:
+near155:
 	CMPB      273(CX), $0x00
-	JNE       kind129
+	JNE       kind157
 	VCVTPH2PS (DX), Z9
 	VCVTPH2PS 32(DX), Z10
 	VCVTPH2PS 64(DX), Z11
 	VCVTPH2PS 96(DX), Z12
-	JMP       done128
+	JMP       done156
 
-kind129:
+kind157:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -12781,18 +13730,18 @@ kind129:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done128
+	JMP       done156
 
-done128:
+done156:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal131
+	JNE    reciprocal159
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 	VDIVPS Z7, Z11, Z11
 	VDIVPS Z7, Z12, Z12
-	JMP    divided132
+	JMP    divided160
 
-reciprocal131:
+reciprocal159:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -12806,7 +13755,7 @@ reciprocal131:
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided132:
+divided160:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -12828,29 +13777,29 @@ divided132:
 	VMAXPS        Z5, Z11, Z11
 	VMAXPS        Z5, Z12, Z12
 	CMPB          273(CX), $0x00
-	JNE           kind134
+	JNE           kind162
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	VCVTPS2PH     $0x00, Z11, Y11
 	VCVTPS2PH     $0x00, Z12, Y12
 	CMPB          76(CX), $0x00
-	JNE           around135
+	JNE           around163
 	VMOVDQU64     Y9, (BX)
 	VMOVDQU64     Y10, 32(BX)
 	VMOVDQU64     Y11, 64(BX)
 	VMOVDQU64     Y12, 96(BX)
-	JMP           stored136
+	JMP           stored164
 
-around135:
+around163:
 	VMOVNTDQ Y9, (BX)
 	VMOVNTDQ Y10, 32(BX)
 	VMOVNTDQ Y11, 64(BX)
 	VMOVNTDQ Y12, 96(BX)
 
-stored136:
-	JMP done133
+stored164:
+	JMP done161
 
-kind134:
+kind162:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z13
 	VPADDD    Z2, Z9, K1, Z13
@@ -12876,88 +13825,88 @@ kind134:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z4, Z10
 	CMPB      76(CX), $0x00
-	JNE       around138
+	JNE       around166
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored139
+	JMP       stored167
 
-around138:
+around166:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored139:
-	JMP done133
+stored167:
+	JMP done161
 
-done133:
+done161:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block124
+	JNE  block152
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand126
+	JNE  strand154
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn123
+	JMP  turn151
 
-turns125:
-some106:
-some140:
+turns153:
+some134:
+some168:
 	TESTQ      AX, AX
-	JLE        done141
+	JLE        done169
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near142
+	JEQ        near170
 	PREFETCHT1 (DX)(R9*1)
 
-near142:
+near170:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand143:
+strand171:
 	VBROADCASTSS (R10), Z7
 	VBROADCASTSS 1024(R10), Z8
 	CMPB         273(CX), $0x00
-	JNE          kind145
+	JNE          kind173
 	VCVTPH2PS.Z  (DX), K1, Z9
-	JMP          done144
+	JMP          done172
 
-kind145:
+kind173:
 	VPMOVZXWD.Z (DX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done144
+	JMP         done172
 
-done144:
+done172:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal147
+	JNE    reciprocal175
 	VDIVPS Z7, Z9, Z7
-	JMP    divided148
+	JMP    divided176
 
-reciprocal147:
+reciprocal175:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z7
 
-divided148:
+divided176:
 	VCMPPS        $0x07, Z7, Z7, K2
 	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
 	VADDPS        Z8, Z7, Z7
 	VMINPS        Z6, Z7, Z7
 	VMAXPS        Z5, Z7, Z7
 	CMPB          273(CX), $0x00
-	JNE           kind150
+	JNE           kind178
 	VCVTPS2PH     $0x00, Z7, Y7
 	VMOVDQU16     Y7, K1, (BX)
-	JMP           done149
+	JMP           done177
 
-kind150:
+kind178:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -12966,16 +13915,16 @@ kind150:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)
-	JMP       done149
+	JMP       done177
 
-done149:
+done177:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand143
+	JNE  strand171
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -12983,29 +13932,29 @@ done149:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some140
+	JMP  some168
 
-done141:
+done169:
 	TESTQ DI, DI
-	JL    whole152
+	JL    whole180
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned105
+	JMP   aligned133
 
-whole152:
+whole180:
 	DECQ R8
-	JEQ  steps104
+	JEQ  steps132
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step103
+	JMP  step131
 
-steps104:
+steps132:
 	VZEROUPPER
 	RET
 
@@ -13026,28 +13975,28 @@ row:
 	MOVQ  BX, 248(CX)
 	MOVQ  320(CX), R8
 	TESTQ R8, R8
-	JEQ   none154
+	JEQ   none182
 	LEAQ  16640(R8), R9
 
-block155:
+block183:
 	CMPQ       AX, $0x00000040
-	JLT        blocks156
+	JLT        blocks184
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near157
+	JEQ        near185
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near157:
+near185:
 	CMPB      273(CX), $0x00
-	JNE       kind159
+	JNE       kind187
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done158
+	JMP       done186
 
-kind159:
+kind187:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -13060,9 +14009,9 @@ kind159:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done158
+	JMP       done186
 
-done158:
+done186:
 	VMOVUPS     (R8), Z19
 	VMOVUPS     4160(R8), Z20
 	VMINPS      Z15, Z20, Z15
@@ -13088,13 +14037,13 @@ done158:
 	VMULPS      12672(R8), Z18, Z17
 	VFMADD231PS 8512(R8), Z18, Z17
 	CMPB        73(CX), $0x00
-	JEQ         loaded161
+	JEQ         loaded189
 	VMOVUPS     (DI), Z9
 	VMOVUPS     64(DI), Z10
 	VMOVUPS     128(DI), Z11
 	VMOVUPS     192(DI), Z12
 
-loaded161:
+loaded189:
 	VCMPPS        $0x07, Z19, Z19, K1
 	VCMPPS        $0x07, Z15, Z15, K2
 	VCMPPS        $0x07, Z16, Z16, K3
@@ -13108,29 +14057,29 @@ loaded161:
 	VADDPS        Z11, Z16, Z16
 	VADDPS        Z12, Z17, Z17
 	CMPB          273(CX), $0x00
-	JNE           kind163
+	JNE           kind191
 	VCVTPS2PH     $0x00, Z18, Y18
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	VCVTPS2PH     $0x00, Z17, Y17
 	CMPB          76(CX), $0x00
-	JNE           around164
+	JNE           around192
 	VMOVDQU64     Y18, (BX)
 	VMOVDQU64     Y15, 32(BX)
 	VMOVDQU64     Y16, 64(BX)
 	VMOVDQU64     Y17, 96(BX)
-	JMP           stored165
+	JMP           stored193
 
-around164:
+around192:
 	VMOVNTDQ Y18, (BX)
 	VMOVNTDQ Y15, 32(BX)
 	VMOVNTDQ Y16, 64(BX)
 	VMOVNTDQ Y17, 96(BX)
 
-stored165:
-	JMP done162
+stored193:
+	JMP done190
 
-kind163:
+kind191:
 	VPTESTMD  Z0, Z18, K1
 	VPADDD    Z1, Z18, Z19
 	VPADDD    Z2, Z18, K1, Z19
@@ -13156,19 +14105,19 @@ kind163:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around167
+	JNE       around195
 	VMOVDQU64 Z15, (BX)
 	VMOVDQU64 Z16, 64(BX)
-	JMP       stored168
+	JMP       stored196
 
-around167:
+around195:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored168:
-	JMP done162
+stored196:
+	JMP done190
 
-done162:
+done190:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -13176,30 +14125,30 @@ done162:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block155
+	JMP  block183
 
-blocks156:
-none154:
+blocks184:
+none182:
 	CMPQ         AX, $0x00000200
-	JLT          divide169
+	JLT          divide197
 	CMPB         72(CX), $0x00
-	JNE          divide169
+	JNE          divide197
 	CMPB         73(CX), $0x00
-	JNE          divide169
+	JNE          divide197
 	CMPB         75(CX), $0x00
-	JNE          divide169
+	JNE          divide197
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide169
+	JHI          divide197
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide169
+	JHI          divide197
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide169
+	JHI          divide197
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -13210,7 +14159,7 @@ none154:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide169
+	JNE          divide197
 	VBROADCASTSS all32_3f800000<>+0(SB), Z18
 	VDIVPS       Z5, Z18, Z17
 	VFNMADD231PS Z5, Z17, Z18
@@ -13220,25 +14169,25 @@ none154:
 	VSUBPS       Z9, Z14, Z16
 	VMULPS       Z5, Z16, Z16
 
-block170:
+block198:
 	CMPQ       AX, $0x00000040
-	JLT        blocks171
+	JLT        blocks199
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near172
+	JEQ        near200
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near172:
+near200:
 	CMPB      273(CX), $0x00
-	JNE       kind174
+	JNE       kind202
 	VCVTPH2PS (DX), Z19
 	VCVTPH2PS 32(DX), Z20
 	VCVTPH2PS 64(DX), Z21
 	VCVTPH2PS 96(DX), Z22
-	JMP       done173
+	JMP       done201
 
-kind174:
+kind202:
 	VPMOVZXWD (DX), Z19
 	VPSLLD    $0x10, Z19, Z19
 	VPMOVZXWD 32(DX), Z20
@@ -13251,9 +14200,9 @@ kind174:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done173
+	JMP       done201
 
-done173:
+done201:
 	VMINPS        Z19, Z16, Z19
 	VMAXPS        Z19, Z15, Z19
 	VMULPS        Z18, Z19, Z23
@@ -13283,29 +14232,29 @@ done173:
 	VADDPS        Z11, Z20, Z20
 	VADDPS        Z12, Z21, Z21
 	CMPB          273(CX), $0x00
-	JNE           kind177
+	JNE           kind205
 	VCVTPS2PH     $0x00, Z22, Y22
 	VCVTPS2PH     $0x00, Z19, Y19
 	VCVTPS2PH     $0x00, Z20, Y20
 	VCVTPS2PH     $0x00, Z21, Y21
 	CMPB          76(CX), $0x00
-	JNE           around178
+	JNE           around206
 	VMOVDQU64     Y22, (BX)
 	VMOVDQU64     Y19, 32(BX)
 	VMOVDQU64     Y20, 64(BX)
 	VMOVDQU64     Y21, 96(BX)
-	JMP           stored179
+	JMP           stored207
 
-around178:
+around206:
 	VMOVNTDQ Y22, (BX)
 	VMOVNTDQ Y19, 32(BX)
 	VMOVNTDQ Y20, 64(BX)
 	VMOVNTDQ Y21, 96(BX)
 
-stored179:
-	JMP done176
+stored207:
+	JMP done204
 
-kind177:
+kind205:
 	VPTESTMD  Z0, Z22, K1
 	VPADDD    Z1, Z22, Z23
 	VPADDD    Z2, Z22, K1, Z23
@@ -13331,63 +14280,63 @@ kind177:
 	VMOVDQA64 Z25, Z20
 	VPERMT2W  Z26, Z4, Z20
 	CMPB      76(CX), $0x00
-	JNE       around181
+	JNE       around209
 	VMOVDQU64 Z19, (BX)
 	VMOVDQU64 Z20, 64(BX)
-	JMP       stored182
+	JMP       stored210
 
-around181:
+around209:
 	VMOVNTDQ Z19, (BX)
 	VMOVNTDQ Z20, 64(BX)
 
-stored182:
-	JMP done176
+stored210:
+	JMP done204
 
-done176:
+done204:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block170
+	JMP  block198
 
-blocks171:
-divide169:
-block183:
+blocks199:
+divide197:
+block211:
 	CMPQ       AX, $0x00000040
-	JLT        blocks184
+	JLT        blocks212
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near185
+	JEQ        near213
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near185:
+near213:
 	CMPB    72(CX), $0x00
-	JEQ     loaded186
+	JEQ     loaded214
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded186:
+loaded214:
 	CMPB    73(CX), $0x00
-	JEQ     loaded187
+	JEQ     loaded215
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded187:
+loaded215:
 	CMPB      273(CX), $0x00
-	JNE       kind189
+	JNE       kind217
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done188
+	JMP       done216
 
-kind189:
+kind217:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -13400,18 +14349,18 @@ kind189:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done188
+	JMP       done216
 
-done188:
+done216:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal191
+	JNE    reciprocal219
 	VDIVPS Z5, Z15, Z15
 	VDIVPS Z6, Z16, Z16
 	VDIVPS Z7, Z17, Z17
 	VDIVPS Z8, Z18, Z18
-	JMP    divided192
+	JMP    divided220
 
-reciprocal191:
+reciprocal219:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z5, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -13425,7 +14374,7 @@ reciprocal191:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided192:
+divided220:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -13447,29 +14396,29 @@ divided192:
 	VMAXPS        Z13, Z17, Z17
 	VMAXPS        Z13, Z18, Z18
 	CMPB          273(CX), $0x00
-	JNE           kind194
+	JNE           kind222
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	VCVTPS2PH     $0x00, Z17, Y17
 	VCVTPS2PH     $0x00, Z18, Y18
 	CMPB          76(CX), $0x00
-	JNE           around195
+	JNE           around223
 	VMOVDQU64     Y15, (BX)
 	VMOVDQU64     Y16, 32(BX)
 	VMOVDQU64     Y17, 64(BX)
 	VMOVDQU64     Y18, 96(BX)
-	JMP           stored196
+	JMP           stored224
 
-around195:
+around223:
 	VMOVNTDQ Y15, (BX)
 	VMOVNTDQ Y16, 32(BX)
 	VMOVNTDQ Y17, 64(BX)
 	VMOVNTDQ Y18, 96(BX)
 
-stored196:
-	JMP done193
+stored224:
+	JMP done221
 
-kind194:
+kind222:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -13495,78 +14444,78 @@ kind194:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around198
+	JNE       around226
 	VMOVDQU64 Z15, (BX)
 	VMOVDQU64 Z16, 64(BX)
-	JMP       stored199
+	JMP       stored227
 
-around198:
+around226:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored199:
-	JMP done193
+stored227:
+	JMP done221
 
-done193:
+done221:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block183
+	JMP  block211
 
-blocks184:
-some200:
+blocks212:
+some228:
 	TESTQ     AX, AX
-	JLE       done201
+	JLE       done229
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded202
+	JEQ       loaded230
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded202:
+loaded230:
 	CMPB      73(CX), $0x00
-	JEQ       loaded203
+	JEQ       loaded231
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded203:
+loaded231:
 	CMPB        273(CX), $0x00
-	JNE         kind205
+	JNE         kind233
 	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done204
+	JMP         done232
 
-kind205:
+kind233:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done204
+	JMP         done232
 
-done204:
+done232:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal207
+	JNE    reciprocal235
 	VDIVPS Z5, Z15, Z15
-	JMP    divided208
+	JMP    divided236
 
-reciprocal207:
+reciprocal235:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided208:
+divided236:
 	VCMPPS        $0x07, Z15, Z15, K2
 	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
 	VADDPS        Z9, Z15, Z15
 	VMINPS        Z14, Z15, Z15
 	VMAXPS        Z13, Z15, Z15
 	CMPB          273(CX), $0x00
-	JNE           kind210
+	JNE           kind238
 	VCVTPS2PH     $0x00, Z15, Y15
 	VMOVDQU16     Y15, K1, (BX)
-	JMP           done209
+	JMP           done237
 
-kind210:
+kind238:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -13575,17 +14524,17 @@ kind210:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	VMOVDQU16 Y15, K1, (BX)
-	JMP       done209
+	JMP       done237
 
-done209:
+done237:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some200
+	JMP  some228
 
-done201:
+done229:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -13676,7 +14625,7 @@ DATA odd16<>+31(SB)/1, $0x3f
 GLOBL odd16<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX512F32F8(n int, call *kernelCall)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512F32F8(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
@@ -13726,87 +14675,87 @@ next10:
 
 asked13:
 	VMOVUPS (DX)(R13*4), Z5
-	VMOVUPS 64(DX)(R13*4), Z11
-	VMOVUPS 128(DX)(R13*4), Z12
-	VMOVUPS 192(DX)(R13*4), Z13
+	VMOVUPS 64(DX)(R13*4), Z14
+	VMOVUPS 128(DX)(R13*4), Z15
+	VMOVUPS 192(DX)(R13*4), Z16
 	CMPB    75(CX), $0x00
 	JNE     reciprocal14
 	VDIVPS  Z4, Z5, Z5
-	VDIVPS  Z4, Z11, Z11
-	VDIVPS  Z4, Z12, Z12
-	VDIVPS  Z4, Z13, Z13
+	VDIVPS  Z4, Z14, Z14
+	VDIVPS  Z4, Z15, Z15
+	VDIVPS  Z4, Z16, Z16
 
 divided15:
 	VMINPS      Z5, Z3, Z5
-	VMINPS      Z11, Z3, Z11
-	VMINPS      Z12, Z3, Z12
-	VMINPS      Z13, Z3, Z13
+	VMINPS      Z14, Z3, Z14
+	VMINPS      Z15, Z3, Z15
+	VMINPS      Z16, Z3, Z16
 	VMAXPS      Z5, Z2, Z5
-	VMAXPS      Z11, Z2, Z11
-	VMAXPS      Z12, Z2, Z12
-	VMAXPS      Z13, Z2, Z13
-	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z14
-	VANDPS.BCST all32_7f800000<>+0(SB), Z11, Z15
-	VANDPS.BCST all32_7f800000<>+0(SB), Z12, Z16
-	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z17
-	VMAXPS      (R8), Z14, Z14
-	VMAXPS      (R8), Z15, Z15
-	VMAXPS      (R8), Z16, Z16
+	VMAXPS      Z14, Z2, Z14
+	VMAXPS      Z15, Z2, Z15
+	VMAXPS      Z16, Z2, Z16
+	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z17
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
+	VANDPS.BCST all32_7f800000<>+0(SB), Z15, Z19
+	VANDPS.BCST all32_7f800000<>+0(SB), Z16, Z20
 	VMAXPS      (R8), Z17, Z17
-	VPADDD      64(R8), Z14, Z14
-	VPADDD      64(R8), Z15, Z15
-	VPADDD      64(R8), Z16, Z16
+	VMAXPS      (R8), Z18, Z18
+	VMAXPS      (R8), Z19, Z19
+	VMAXPS      (R8), Z20, Z20
 	VPADDD      64(R8), Z17, Z17
-	VANDPS.BCST all32_7fffffff<>+0(SB), Z5, Z18
-	VANDPS.BCST all32_7fffffff<>+0(SB), Z11, Z19
-	VANDPS.BCST all32_7fffffff<>+0(SB), Z12, Z20
-	VANDPS.BCST all32_7fffffff<>+0(SB), Z13, Z21
-	VADDPS      Z14, Z18, Z18
-	VADDPS      Z15, Z19, Z19
-	VADDPS      Z16, Z20, Z20
+	VPADDD      64(R8), Z18, Z18
+	VPADDD      64(R8), Z19, Z19
+	VPADDD      64(R8), Z20, Z20
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z5, Z21
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z14, Z22
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z15, Z23
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z16, Z24
 	VADDPS      Z17, Z21, Z21
-	VPSUBD      Z14, Z18, Z18
-	VPSUBD      Z15, Z19, Z19
-	VPSUBD      Z16, Z20, Z20
+	VADDPS      Z18, Z22, Z22
+	VADDPS      Z19, Z23, Z23
+	VADDPS      Z20, Z24, Z24
 	VPSUBD      Z17, Z21, Z21
-	VPSRLVD     128(R8), Z14, Z14
-	VPSRLVD     128(R8), Z15, Z15
-	VPSRLVD     128(R8), Z16, Z16
+	VPSUBD      Z18, Z22, Z22
+	VPSUBD      Z19, Z23, Z23
+	VPSUBD      Z20, Z24, Z24
 	VPSRLVD     128(R8), Z17, Z17
-	VPADDD      Z14, Z18, Z14
-	VPADDD      Z15, Z19, Z15
-	VPADDD      Z16, Z20, Z16
+	VPSRLVD     128(R8), Z18, Z18
+	VPSRLVD     128(R8), Z19, Z19
+	VPSRLVD     128(R8), Z20, Z20
 	VPADDD      Z17, Z21, Z17
-	VPSUBD      192(R8), Z14, Z14
-	VPSUBD      192(R8), Z15, Z15
-	VPSUBD      192(R8), Z16, Z16
+	VPADDD      Z18, Z22, Z18
+	VPADDD      Z19, Z23, Z19
+	VPADDD      Z20, Z24, Z20
 	VPSUBD      192(R8), Z17, Z17
-	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z18
-	VANDPS.BCST all32_80000000<>+0(SB), Z11, Z19
-	VANDPS.BCST all32_80000000<>+0(SB), Z12, Z20
-	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z21
-	VPSRLD      $0x18, Z18, Z18
-	VPSRLD      $0x18, Z19, Z19
-	VPSRLD      $0x18, Z20, Z20
+	VPSUBD      192(R8), Z18, Z18
+	VPSUBD      192(R8), Z19, Z19
+	VPSUBD      192(R8), Z20, Z20
+	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z21
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z22
+	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z23
+	VANDPS.BCST all32_80000000<>+0(SB), Z16, Z24
 	VPSRLD      $0x18, Z21, Z21
-	VORPS       Z18, Z14, Z14
-	VORPS       Z19, Z15, Z15
-	VORPS       Z20, Z16, Z16
+	VPSRLD      $0x18, Z22, Z22
+	VPSRLD      $0x18, Z23, Z23
+	VPSRLD      $0x18, Z24, Z24
 	VORPS       Z21, Z17, Z17
+	VORPS       Z22, Z18, Z18
+	VORPS       Z23, Z19, Z19
+	VORPS       Z24, Z20, Z20
 	VCMPPS      $0x03, Z5, Z5, K1
-	VCMPPS      $0x03, Z11, Z11, K2
-	VCMPPS      $0x03, Z12, Z12, K3
-	VCMPPS      $0x03, Z13, Z13, K4
+	VCMPPS      $0x03, Z14, Z14, K2
+	VCMPPS      $0x03, Z15, Z15, K3
+	VCMPPS      $0x03, Z16, Z16, K4
 	VMOVUPS     256(R8), Z5
-	VBLENDMPS   Z5, Z14, K1, Z6
-	VBLENDMPS   Z5, Z15, K2, Z7
-	VBLENDMPS   Z5, Z16, K3, Z8
-	VBLENDMPS   Z5, Z17, K4, Z9
+	VBLENDMPS   Z5, Z17, K1, Z6
+	VBLENDMPS   Z5, Z18, K2, Z7
+	VBLENDMPS   Z5, Z19, K3, Z8
+	VBLENDMPS   Z5, Z20, K4, Z9
 	VPACKSSDW   Z7, Z6, Z5
-	VPACKSSDW   Z9, Z8, Z11
+	VPACKSSDW   Z9, Z8, Z14
 	VPANDD      Z0, Z5, Z5
-	VPANDD      Z0, Z11, Z11
-	VPACKUSWB   Z11, Z5, Z5
+	VPANDD      Z0, Z14, Z14
+	VPACKUSWB   Z14, Z5, Z5
 	VPERMD      Z5, Z1, Z5
 	CMPB        76(CX), $0x00
 	JNE         around16
@@ -13818,53 +14767,150 @@ stored17:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R12
-	SUBQ R13, R12
-	CMPB 275(CX), $0x00
-	JNE  tail18
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	CMPB  275(CX), $0x00
+	JNE   tail18
+	CMPQ  R12, $0x00000020
+	JLT   fewer19
+	TESTQ R10, R10
+	JNE   some20
 
+asked21:
+	VMOVUPS (DX)(R13*4), Z5
+	VMOVUPS 64(DX)(R13*4), Z14
+	CMPB    75(CX), $0x00
+	JNE     reciprocal22
+	VDIVPS  Z4, Z5, Z5
+	VDIVPS  Z4, Z14, Z14
+
+divided23:
+	VMINPS      Z5, Z3, Z5
+	VMINPS      Z14, Z3, Z14
+	VMAXPS      Z5, Z2, Z5
+	VMAXPS      Z14, Z2, Z14
+	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z15
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z16
+	VMAXPS      (R8), Z15, Z15
+	VMAXPS      (R8), Z16, Z16
+	VPADDD      64(R8), Z15, Z15
+	VPADDD      64(R8), Z16, Z16
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z5, Z17
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z14, Z18
+	VADDPS      Z15, Z17, Z17
+	VADDPS      Z16, Z18, Z18
+	VPSUBD      Z15, Z17, Z17
+	VPSUBD      Z16, Z18, Z18
+	VPSRLVD     128(R8), Z15, Z15
+	VPSRLVD     128(R8), Z16, Z16
+	VPADDD      Z15, Z17, Z15
+	VPADDD      Z16, Z18, Z16
+	VPSUBD      192(R8), Z15, Z15
+	VPSUBD      192(R8), Z16, Z16
+	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z17
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z18
+	VPSRLD      $0x18, Z17, Z17
+	VPSRLD      $0x18, Z18, Z18
+	VORPS       Z17, Z15, Z15
+	VORPS       Z18, Z16, Z16
+	VCMPPS      $0x03, Z5, Z5, K1
+	VCMPPS      $0x03, Z14, Z14, K2
+	VMOVUPS     256(R8), Z5
+	VBLENDMPS   Z5, Z15, K1, Z10
+	VBLENDMPS   Z5, Z16, K2, Z11
+	VPMOVDB     Z10, X5
+	VPMOVDB     Z11, X14
+	CMPB        76(CX), $0x00
+	JNE         around24
+	VMOVDQU64   X5, (BX)(R13*1)
+	VMOVDQU64   X14, 16(BX)(R13*1)
+
+stored25:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
+
+fewer19:
+	CMPQ  R12, $0x00000010
+	JLT   fewer26
+	TESTQ R10, R10
+	JNE   some27
+
+asked28:
+	VMOVUPS (DX)(R13*4), Z5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal29
+	VDIVPS  Z4, Z5, Z5
+
+divided30:
+	VMINPS      Z5, Z3, Z5
+	VMAXPS      Z5, Z2, Z5
+	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z14
+	VMAXPS      (R8), Z14, Z14
+	VPADDD      64(R8), Z14, Z14
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z5, Z15
+	VADDPS      Z14, Z15, Z15
+	VPSUBD      Z14, Z15, Z15
+	VPSRLVD     128(R8), Z14, Z14
+	VPADDD      Z14, Z15, Z14
+	VPSUBD      192(R8), Z14, Z14
+	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z15
+	VPSRLD      $0x18, Z15, Z15
+	VORPS       Z15, Z14, Z14
+	VCMPPS      $0x03, Z5, Z5, K1
+	VMOVUPS     256(R8), Z5
+	VBLENDMPS   Z5, Z14, K1, Z12
+	VPMOVDB     Z12, X5
+	CMPB        76(CX), $0x00
+	JNE         around31
+	VMOVDQU64   X5, (BX)(R13*1)
+
+stored32:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+
+fewer26:
 some7:
-some19:
+some33:
 	TESTQ R12, R12
-	JLE   done20
+	JLE   done34
 	MOVQ  $-1, R14
 	BZHIQ R12, R14, R14
 	KMOVW R14, K1
 	TESTQ R10, R10
-	JNE   some21
+	JNE   some35
 
-asked22:
+asked36:
 	VMOVUPS.Z (DX)(R13*4), K1, Z5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal37
 	VDIVPS    Z4, Z5, Z5
 
-divided24:
+divided38:
 	VMINPS      Z5, Z3, Z5
 	VMAXPS      Z5, Z2, Z5
-	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z11
-	VMAXPS      (R8), Z11, Z11
-	VPADDD      64(R8), Z11, Z11
-	VANDPS.BCST all32_7fffffff<>+0(SB), Z5, Z12
-	VADDPS      Z11, Z12, Z12
-	VPSUBD      Z11, Z12, Z12
-	VPSRLVD     128(R8), Z11, Z11
-	VPADDD      Z11, Z12, Z11
-	VPSUBD      192(R8), Z11, Z11
-	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z12
-	VPSRLD      $0x18, Z12, Z12
-	VORPS       Z12, Z11, Z11
+	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z14
+	VMAXPS      (R8), Z14, Z14
+	VPADDD      64(R8), Z14, Z14
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z5, Z15
+	VADDPS      Z14, Z15, Z15
+	VPSUBD      Z14, Z15, Z15
+	VPSRLVD     128(R8), Z14, Z14
+	VPADDD      Z14, Z15, Z14
+	VPSUBD      192(R8), Z14, Z14
+	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z15
+	VPSRLD      $0x18, Z15, Z15
+	VORPS       Z15, Z14, Z14
 	VCMPPS      $0x03, Z5, Z5, K2
 	VMOVUPS     256(R8), Z5
-	VBLENDMPS   Z5, Z11, K2, Z10
-	VPMOVDB     Z10, K1, (BX)(R13*1)
+	VBLENDMPS   Z5, Z14, K2, Z13
+	VPMOVDB     Z13, K1, (BX)(R13*1)
 	ADDQ        $0x00000010, R13
 	SUBQ        $0x00000010, R12
-	JMP         some19
+	JMP         some33
 
-done20:
+done34:
 	CMPB 275(CX), $0x00
-	JNE  taken25
+	JNE  taken39
 
 done8:
 	ADDQ 152(CX), R11
@@ -13899,18 +14945,18 @@ some12:
 	JMP        asked13
 
 reciprocal14:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z14
-	VDIVPS       Z4, Z14, Z14
-	VMULPS       Z14, Z5, Z5
-	VBROADCASTSS all32_3f800000<>+0(SB), Z14
-	VDIVPS       Z4, Z14, Z14
-	VMULPS       Z14, Z11, Z11
-	VBROADCASTSS all32_3f800000<>+0(SB), Z14
-	VDIVPS       Z4, Z14, Z14
-	VMULPS       Z14, Z12, Z12
-	VBROADCASTSS all32_3f800000<>+0(SB), Z14
-	VDIVPS       Z4, Z14, Z14
-	VMULPS       Z14, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z4, Z17, Z17
+	VMULPS       Z17, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z4, Z17, Z17
+	VMULPS       Z17, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z4, Z17, Z17
+	VMULPS       Z17, Z15, Z15
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z4, Z17, Z17
+	VMULPS       Z17, Z16, Z16
 	JMP          divided15
 
 around16:
@@ -13930,18 +14976,53 @@ tail18:
 	SUBQ  R14, BX
 	JMP   some7
 
-some21:
+some20:
 	LEAQ       (DX)(R10*1), R14
 	PREFETCHT1 (R14)(R13*4)
-	JMP        asked22
+	PREFETCHT1 64(R14)(R13*4)
+	JMP        asked21
 
-reciprocal23:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z11
-	VDIVPS       Z4, Z11, Z11
-	VMULPS       Z11, Z5, Z5
-	JMP          divided24
+reciprocal22:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z4, Z15, Z15
+	VMULPS       Z15, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z4, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+	JMP          divided23
 
-taken25:
+around24:
+	VMOVNTDQ X5, (BX)(R13*1)
+	VMOVNTDQ X14, 16(BX)(R13*1)
+	JMP      stored25
+
+some27:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked28
+
+reciprocal29:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z4, Z14, Z14
+	VMULPS       Z14, Z5, Z5
+	JMP          divided30
+
+around31:
+	VMOVNTDQ X5, (BX)(R13*1)
+	JMP      stored32
+
+some35:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked36
+
+reciprocal37:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z4, Z14, Z14
+	VMULPS       Z14, Z5, Z5
+	JMP          divided38
+
+taken39:
 	ADDQ      R12, R13
 	MOVQ      248(CX), BX
 	CMPQ      R13, AX
@@ -13957,12 +15038,12 @@ taken25:
 	JMP       whole6
 
 other2:
-step26:
+step40:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned28
+	JEQ     aligned42
 	MOVQ    BX, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -13972,43 +15053,43 @@ step26:
 	SUBQ    R10, AX
 	MOVQ    AX, DI
 	MOVQ    R10, AX
-	JMP     some29
+	JMP     some43
 
-aligned28:
-turn30:
+aligned42:
+turn44:
 	CMPQ AX, 104(CX)
-	JLT  turns32
+	JLT  turns46
 	MOVQ 96(CX), R11
 	MOVQ SI, R12
 
-strand33:
+strand47:
 	VBROADCASTSS (R12), Z4
 	VBROADCASTSS 1024(R12), Z5
 	MOVQ         104(CX), R10
 
-block31:
+block45:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near34
+	JEQ        near48
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
 	PREFETCHT1 192(DX)(R13*1)
 
-near34:
+near48:
 	VMOVUPS (DX), Z5
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal35
+	JNE     reciprocal49
 	VDIVPS  Z4, Z5, Z5
 	VDIVPS  Z4, Z11, Z11
 	VDIVPS  Z4, Z12, Z12
 	VDIVPS  Z4, Z13, Z13
-	JMP     divided36
+	JMP     divided50
 
-reciprocal35:
+reciprocal49:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z4, Z14, Z14
 	VMULPS       Z14, Z5, Z5
@@ -14022,7 +15103,7 @@ reciprocal35:
 	VDIVPS       Z4, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided36:
+divided50:
 	VMINPS      Z5, Z3, Z5
 	VMINPS      Z11, Z3, Z11
 	VMINPS      Z12, Z3, Z12
@@ -14095,60 +15176,60 @@ divided36:
 	VPACKUSWB   Z11, Z5, Z5
 	VPERMD      Z5, Z1, Z5
 	CMPB        76(CX), $0x00
-	JNE         around37
+	JNE         around51
 	VMOVDQU64   Z5, (BX)
-	JMP         stored38
+	JMP         stored52
 
-around37:
+around51:
 	VMOVNTDQ Z5, (BX)
 
-stored38:
+stored52:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R10
-	JNE  block31
+	JNE  block45
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand33
+	JNE  strand47
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn30
+	JMP  turn44
 
-turns32:
-some29:
-some39:
+turns46:
+some43:
+some53:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done54
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near41
+	JEQ        near55
 	PREFETCHT1 (DX)(R10*1)
 
-near41:
+near55:
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand42:
+strand56:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z5
 	VMOVUPS.Z    (DX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal57
 	VDIVPS       Z4, Z5, Z4
-	JMP          divided44
+	JMP          divided58
 
-reciprocal43:
+reciprocal57:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z4, Z11, Z11
 	VMULPS       Z11, Z5, Z4
 
-divided44:
+divided58:
 	VMINPS      Z4, Z3, Z4
 	VMAXPS      Z4, Z2, Z4
 	VANDPS.BCST all32_7f800000<>+0(SB), Z4, Z5
@@ -14173,7 +15254,7 @@ divided44:
 	ADDQ        200(CX), BX
 	ADDQ        $0x00000004, R11
 	DECQ        R10
-	JNE         strand42
+	JNE         strand56
 	SUBQ        144(CX), DX
 	SUBQ        208(CX), BX
 	SUBQ        128(CX), DX
@@ -14181,29 +15262,29 @@ divided44:
 	ADDQ        $+64, DX
 	ADDQ        $+16, BX
 	SUBQ        $0x00000010, AX
-	JMP         some39
+	JMP         some53
 
-done40:
+done54:
 	TESTQ DI, DI
-	JL    whole45
+	JL    whole59
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned28
+	JMP   aligned42
 
-whole45:
+whole59:
 	DECQ R9
-	JEQ  steps27
+	JEQ  steps41
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step26
+	JMP  step40
 
-steps27:
+steps41:
 	VZEROUPPER
 	RET
 
@@ -14223,47 +15304,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block47:
+block61:
 	CMPQ       AX, $0x00000040
-	JLT        blocks48
+	JLT        blocks62
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near49
+	JEQ        near63
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
 	PREFETCHT1 192(DX)(R9*1)
 
-near49:
+near63:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded64
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
 	VMOVUPS 128(SI), Z4
 	VMOVUPS 192(SI), Z5
 
-loaded50:
+loaded64:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded65
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z6
 
-loaded51:
+loaded65:
 	VMOVUPS (DX), Z6
 	VMOVUPS 64(DX), Z14
 	VMOVUPS 128(DX), Z15
 	VMOVUPS 192(DX), Z16
 	CMPB    75(CX), $0x00
-	JNE     reciprocal52
+	JNE     reciprocal66
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z3, Z14, Z14
 	VDIVPS  Z4, Z15, Z15
 	VDIVPS  Z5, Z16, Z16
-	JMP     divided53
+	JMP     divided67
 
-reciprocal52:
+reciprocal66:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z17
 	VDIVPS       Z2, Z17, Z17
 	VMULPS       Z17, Z6, Z6
@@ -14277,7 +15358,7 @@ reciprocal52:
 	VDIVPS       Z5, Z17, Z17
 	VMULPS       Z17, Z16, Z16
 
-divided53:
+divided67:
 	VMINPS      Z6, Z8, Z6
 	VMINPS      Z14, Z8, Z14
 	VMINPS      Z15, Z8, Z15
@@ -14350,50 +15431,50 @@ divided53:
 	VPACKUSWB   Z14, Z6, Z6
 	VPERMD      Z6, Z1, Z6
 	CMPB        76(CX), $0x00
-	JNE         around54
+	JNE         around68
 	VMOVDQU64   Z6, (BX)
-	JMP         stored55
+	JMP         stored69
 
-around54:
+around68:
 	VMOVNTDQ Z6, (BX)
 
-stored55:
+stored69:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block47
+	JMP  block61
 
-blocks48:
-some56:
+blocks62:
+some70:
 	TESTQ     AX, AX
-	JLE       done57
+	JLE       done71
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded58
+	JEQ       loaded72
 	VMOVUPS.Z (SI), K1, Z2
 
-loaded58:
+loaded72:
 	CMPB      73(CX), $0x00
-	JEQ       loaded59
+	JEQ       loaded73
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded59:
+loaded73:
 	VMOVUPS.Z (DX), K1, Z6
 	CMPB      75(CX), $0x00
-	JNE       reciprocal60
+	JNE       reciprocal74
 	VDIVPS    Z2, Z6, Z6
-	JMP       divided61
+	JMP       divided75
 
-reciprocal60:
+reciprocal74:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z6, Z6
 
-divided61:
+divided75:
 	VMINPS      Z6, Z8, Z6
 	VMAXPS      Z6, Z7, Z6
 	VANDPS.BCST all32_7f800000<>+0(SB), Z6, Z14
@@ -14417,9 +15498,9 @@ divided61:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some56
+	JMP         some70
 
-done57:
+done71:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -14504,90 +15585,90 @@ next10:
 
 asked13:
 	VMOVUPD (DX)(R13*8), Z3
-	VMOVUPD 64(DX)(R13*8), Z10
-	VMOVUPD 128(DX)(R13*8), Z11
-	VMOVUPD 192(DX)(R13*8), Z12
+	VMOVUPD 64(DX)(R13*8), Z12
+	VMOVUPD 128(DX)(R13*8), Z13
+	VMOVUPD 192(DX)(R13*8), Z14
 	CMPB    75(CX), $0x00
 	JNE     reciprocal14
 	VDIVPD  Z2, Z3, Z3
-	VDIVPD  Z2, Z10, Z10
-	VDIVPD  Z2, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
+	VDIVPD  Z2, Z13, Z13
+	VDIVPD  Z2, Z14, Z14
 
 divided15:
 	VMINPD       Z3, Z1, Z3
-	VMINPD       Z10, Z1, Z10
-	VMINPD       Z11, Z1, Z11
 	VMINPD       Z12, Z1, Z12
+	VMINPD       Z13, Z1, Z13
+	VMINPD       Z14, Z1, Z14
 	VMAXPD       Z3, Z0, Z3
-	VMAXPD       Z10, Z0, Z10
-	VMAXPD       Z11, Z0, Z11
 	VMAXPD       Z12, Z0, Z12
-	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z3, Z13
-	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z10, Z14
-	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z11, Z15
+	VMAXPD       Z13, Z0, Z13
+	VMAXPD       Z14, Z0, Z14
+	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z3, Z15
 	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z12, Z16
-	VMAXPD       (R8), Z13, Z13
-	VMAXPD       (R8), Z14, Z14
+	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z13, Z17
+	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z14, Z18
 	VMAXPD       (R8), Z15, Z15
 	VMAXPD       (R8), Z16, Z16
-	VPADDQ       64(R8), Z13, Z13
-	VPADDQ       64(R8), Z14, Z14
+	VMAXPD       (R8), Z17, Z17
+	VMAXPD       (R8), Z18, Z18
 	VPADDQ       64(R8), Z15, Z15
 	VPADDQ       64(R8), Z16, Z16
-	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z3, Z17
-	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z10, Z18
-	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z11, Z19
+	VPADDQ       64(R8), Z17, Z17
+	VPADDQ       64(R8), Z18, Z18
+	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z3, Z19
 	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z12, Z20
-	VADDPD       Z13, Z17, Z17
-	VADDPD       Z14, Z18, Z18
+	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z13, Z21
+	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z14, Z22
 	VADDPD       Z15, Z19, Z19
 	VADDPD       Z16, Z20, Z20
-	VPSUBQ       Z13, Z17, Z17
-	VPSUBQ       Z14, Z18, Z18
+	VADDPD       Z17, Z21, Z21
+	VADDPD       Z18, Z22, Z22
 	VPSUBQ       Z15, Z19, Z19
 	VPSUBQ       Z16, Z20, Z20
-	VPSRLVQ      128(R8), Z13, Z13
-	VPSRLVQ      128(R8), Z14, Z14
+	VPSUBQ       Z17, Z21, Z21
+	VPSUBQ       Z18, Z22, Z22
 	VPSRLVQ      128(R8), Z15, Z15
 	VPSRLVQ      128(R8), Z16, Z16
-	VPADDQ       Z13, Z17, Z13
-	VPADDQ       Z14, Z18, Z14
+	VPSRLVQ      128(R8), Z17, Z17
+	VPSRLVQ      128(R8), Z18, Z18
 	VPADDQ       Z15, Z19, Z15
 	VPADDQ       Z16, Z20, Z16
-	VPSUBQ       192(R8), Z13, Z13
-	VPSUBQ       192(R8), Z14, Z14
+	VPADDQ       Z17, Z21, Z17
+	VPADDQ       Z18, Z22, Z18
 	VPSUBQ       192(R8), Z15, Z15
 	VPSUBQ       192(R8), Z16, Z16
-	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z3, Z17
-	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z10, Z18
-	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z11, Z19
+	VPSUBQ       192(R8), Z17, Z17
+	VPSUBQ       192(R8), Z18, Z18
+	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z3, Z19
 	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z12, Z20
-	VPSRLQ       $0x38, Z17, Z17
-	VPSRLQ       $0x38, Z18, Z18
+	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z13, Z21
+	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z14, Z22
 	VPSRLQ       $0x38, Z19, Z19
 	VPSRLQ       $0x38, Z20, Z20
-	VORPD        Z17, Z13, Z13
-	VORPD        Z18, Z14, Z14
+	VPSRLQ       $0x38, Z21, Z21
+	VPSRLQ       $0x38, Z22, Z22
 	VORPD        Z19, Z15, Z15
 	VORPD        Z20, Z16, Z16
+	VORPD        Z21, Z17, Z17
+	VORPD        Z22, Z18, Z18
 	VCMPPD       $0x03, Z3, Z3, K1
-	VCMPPD       $0x03, Z10, Z10, K2
-	VCMPPD       $0x03, Z11, Z11, K3
-	VCMPPD       $0x03, Z12, Z12, K4
+	VCMPPD       $0x03, Z12, Z12, K2
+	VCMPPD       $0x03, Z13, Z13, K3
+	VCMPPD       $0x03, Z14, Z14, K4
 	VMOVUPD      256(R8), Z3
-	VBLENDMPD    Z3, Z13, K1, Z4
-	VBLENDMPD    Z3, Z14, K2, Z5
-	VBLENDMPD    Z3, Z15, K3, Z6
-	VBLENDMPD    Z3, Z16, K4, Z7
+	VBLENDMPD    Z3, Z15, K1, Z4
+	VBLENDMPD    Z3, Z16, K2, Z5
+	VBLENDMPD    Z3, Z17, K3, Z6
+	VBLENDMPD    Z3, Z18, K4, Z7
 	VPMOVQD      Z4, Y8
 	VPMOVQD      Z5, Y3
 	VINSERTI64X4 $0x01, Y3, Z8, Z3
 	VPMOVQD      Z6, Y8
-	VPMOVQD      Z7, Y10
-	VINSERTI64X4 $0x01, Y10, Z8, Z10
+	VPMOVQD      Z7, Y12
+	VINSERTI64X4 $0x01, Y12, Z8, Z12
 	VPMOVDB      Z3, X3
-	VPMOVDB      Z10, X8
+	VPMOVDB      Z12, X8
 	CMPB         76(CX), $0x00
 	JNE          around16
 	VMOVDQU64    X3, (BX)(R13*1)
@@ -14599,54 +15680,113 @@ stored17:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R12
-	SUBQ R13, R12
-	CMPB 275(CX), $0x00
-	JNE  tail18
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	CMPB  275(CX), $0x00
+	JNE   tail18
+	CMPQ  R12, $0x00000010
+	JLT   fewer19
+	TESTQ R10, R10
+	JNE   some20
 
+asked21:
+	VMOVUPD (DX)(R13*8), Z3
+	VMOVUPD 64(DX)(R13*8), Z12
+	CMPB    75(CX), $0x00
+	JNE     reciprocal22
+	VDIVPD  Z2, Z3, Z3
+	VDIVPD  Z2, Z12, Z12
+
+divided23:
+	VMINPD       Z3, Z1, Z3
+	VMINPD       Z12, Z1, Z12
+	VMAXPD       Z3, Z0, Z3
+	VMAXPD       Z12, Z0, Z12
+	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z3, Z13
+	VANDPD.BCST  all64_7ff0000000000000<>+0(SB), Z12, Z14
+	VMAXPD       (R8), Z13, Z13
+	VMAXPD       (R8), Z14, Z14
+	VPADDQ       64(R8), Z13, Z13
+	VPADDQ       64(R8), Z14, Z14
+	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z3, Z15
+	VANDPD.BCST  all64_7fffffffffffffff<>+0(SB), Z12, Z16
+	VADDPD       Z13, Z15, Z15
+	VADDPD       Z14, Z16, Z16
+	VPSUBQ       Z13, Z15, Z15
+	VPSUBQ       Z14, Z16, Z16
+	VPSRLVQ      128(R8), Z13, Z13
+	VPSRLVQ      128(R8), Z14, Z14
+	VPADDQ       Z13, Z15, Z13
+	VPADDQ       Z14, Z16, Z14
+	VPSUBQ       192(R8), Z13, Z13
+	VPSUBQ       192(R8), Z14, Z14
+	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z3, Z15
+	VANDPD.BCST  all64_8000000000000000<>+0(SB), Z12, Z16
+	VPSRLQ       $0x38, Z15, Z15
+	VPSRLQ       $0x38, Z16, Z16
+	VORPD        Z15, Z13, Z13
+	VORPD        Z16, Z14, Z14
+	VCMPPD       $0x03, Z3, Z3, K1
+	VCMPPD       $0x03, Z12, Z12, K2
+	VMOVUPD      256(R8), Z3
+	VBLENDMPD    Z3, Z13, K1, Z9
+	VBLENDMPD    Z3, Z14, K2, Z10
+	VPMOVQD      Z9, Y8
+	VPMOVQD      Z10, Y3
+	VINSERTI64X4 $0x01, Y3, Z8, Z3
+	VPMOVDB      Z3, X3
+	CMPB         76(CX), $0x00
+	JNE          around24
+	VMOVDQU64    X3, (BX)(R13*1)
+
+stored25:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+
+fewer19:
 some7:
-some19:
+some26:
 	TESTQ R12, R12
-	JLE   done20
+	JLE   done27
 	MOVQ  $-1, R14
 	BZHIQ R12, R14, R14
 	KMOVW R14, K1
 	TESTQ R10, R10
-	JNE   some21
+	JNE   some28
 
-asked22:
+asked29:
 	VMOVUPD.Z (DX)(R13*8), K1, Z3
 	CMPB      75(CX), $0x00
-	JNE       reciprocal23
+	JNE       reciprocal30
 	VDIVPD    Z2, Z3, Z3
 
-divided24:
+divided31:
 	VMINPD      Z3, Z1, Z3
 	VMAXPD      Z3, Z0, Z3
-	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z3, Z10
-	VMAXPD      (R8), Z10, Z10
-	VPADDQ      64(R8), Z10, Z10
-	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z3, Z11
-	VADDPD      Z10, Z11, Z11
-	VPSUBQ      Z10, Z11, Z11
-	VPSRLVQ     128(R8), Z10, Z10
-	VPADDQ      Z10, Z11, Z10
-	VPSUBQ      192(R8), Z10, Z10
-	VANDPD.BCST all64_8000000000000000<>+0(SB), Z3, Z11
-	VPSRLQ      $0x38, Z11, Z11
-	VORPD       Z11, Z10, Z10
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z3, Z12
+	VMAXPD      (R8), Z12, Z12
+	VPADDQ      64(R8), Z12, Z12
+	VANDPD.BCST all64_7fffffffffffffff<>+0(SB), Z3, Z13
+	VADDPD      Z12, Z13, Z13
+	VPSUBQ      Z12, Z13, Z13
+	VPSRLVQ     128(R8), Z12, Z12
+	VPADDQ      Z12, Z13, Z12
+	VPSUBQ      192(R8), Z12, Z12
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z3, Z13
+	VPSRLQ      $0x38, Z13, Z13
+	VORPD       Z13, Z12, Z12
 	VCMPPD      $0x03, Z3, Z3, K2
 	VMOVUPD     256(R8), Z3
-	VBLENDMPD   Z3, Z10, K2, Z9
-	VPMOVQD     Z9, Y3
+	VBLENDMPD   Z3, Z12, K2, Z11
+	VPMOVQD     Z11, Y3
 	VPMOVDB     Y3, K1, (BX)(R13*1)
 	ADDQ        $0x00000008, R13
 	SUBQ        $0x00000008, R12
-	JMP         some19
+	JMP         some26
 
-done20:
+done27:
 	CMPB 275(CX), $0x00
-	JNE  taken25
+	JNE  taken32
 
 done8:
 	ADDQ 152(CX), R11
@@ -14681,18 +15821,18 @@ some12:
 	JMP        asked13
 
 reciprocal14:
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z13
-	VDIVPD       Z2, Z13, Z13
-	VMULPD       Z13, Z3, Z3
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z13
-	VDIVPD       Z2, Z13, Z13
-	VMULPD       Z13, Z10, Z10
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z13
-	VDIVPD       Z2, Z13, Z13
-	VMULPD       Z13, Z11, Z11
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z13
-	VDIVPD       Z2, Z13, Z13
-	VMULPD       Z13, Z12, Z12
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z15
+	VDIVPD       Z2, Z15, Z15
+	VMULPD       Z15, Z3, Z3
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z15
+	VDIVPD       Z2, Z15, Z15
+	VMULPD       Z15, Z12, Z12
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z15
+	VDIVPD       Z2, Z15, Z15
+	VMULPD       Z15, Z13, Z13
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z15
+	VDIVPD       Z2, Z15, Z15
+	VMULPD       Z15, Z14, Z14
 	JMP          divided15
 
 around16:
@@ -14713,18 +15853,37 @@ tail18:
 	SUBQ  R14, BX
 	JMP   some7
 
-some21:
+some20:
 	LEAQ       (DX)(R10*1), R14
 	PREFETCHT1 (R14)(R13*8)
-	JMP        asked22
+	PREFETCHT1 64(R14)(R13*8)
+	JMP        asked21
 
-reciprocal23:
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
-	VDIVPD       Z2, Z10, Z10
-	VMULPD       Z10, Z3, Z3
-	JMP          divided24
+reciprocal22:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z13
+	VDIVPD       Z2, Z13, Z13
+	VMULPD       Z13, Z3, Z3
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z13
+	VDIVPD       Z2, Z13, Z13
+	VMULPD       Z13, Z12, Z12
+	JMP          divided23
 
-taken25:
+around24:
+	VMOVNTDQ X3, (BX)(R13*1)
+	JMP      stored25
+
+some28:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	JMP        asked29
+
+reciprocal30:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z12
+	VDIVPD       Z2, Z12, Z12
+	VMULPD       Z12, Z3, Z3
+	JMP          divided31
+
+taken32:
 	ADDQ      R12, R13
 	MOVQ      248(CX), BX
 	CMPQ      R13, AX
@@ -14740,12 +15899,12 @@ taken25:
 	JMP       whole6
 
 other2:
-step26:
+step33:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned28
+	JEQ     aligned35
 	MOVQ    BX, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -14755,43 +15914,43 @@ step26:
 	SUBQ    R10, AX
 	MOVQ    AX, DI
 	MOVQ    R10, AX
-	JMP     some29
+	JMP     some36
 
-aligned28:
-turn30:
+aligned35:
+turn37:
 	CMPQ AX, 104(CX)
-	JLT  turns32
+	JLT  turns39
 	MOVQ 96(CX), R11
 	MOVQ SI, R12
 
-strand33:
+strand40:
 	VBROADCASTSD (R12), Z2
 	VBROADCASTSD 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block31:
+block38:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near34
+	JEQ        near41
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
 	PREFETCHT1 192(DX)(R13*1)
 
-near34:
+near41:
 	VMOVUPD (DX), Z3
 	VMOVUPD 64(DX), Z10
 	VMOVUPD 128(DX), Z11
 	VMOVUPD 192(DX), Z12
 	CMPB    75(CX), $0x00
-	JNE     reciprocal35
+	JNE     reciprocal42
 	VDIVPD  Z2, Z3, Z3
 	VDIVPD  Z2, Z10, Z10
 	VDIVPD  Z2, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
-	JMP     divided36
+	JMP     divided43
 
-reciprocal35:
+reciprocal42:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z13
 	VDIVPD       Z2, Z13, Z13
 	VMULPD       Z13, Z3, Z3
@@ -14805,7 +15964,7 @@ reciprocal35:
 	VDIVPD       Z2, Z13, Z13
 	VMULPD       Z13, Z12, Z12
 
-divided36:
+divided43:
 	VMINPD       Z3, Z1, Z3
 	VMINPD       Z10, Z1, Z10
 	VMINPD       Z11, Z1, Z11
@@ -14880,62 +16039,62 @@ divided36:
 	VPMOVDB      Z3, X3
 	VPMOVDB      Z10, X8
 	CMPB         76(CX), $0x00
-	JNE          around37
+	JNE          around44
 	VMOVDQU64    X3, (BX)
 	VMOVDQU64    X8, 16(BX)
-	JMP          stored38
+	JMP          stored45
 
-around37:
+around44:
 	VMOVNTDQ X3, (BX)
 	VMOVNTDQ X8, 16(BX)
 
-stored38:
+stored45:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000020, R10
-	JNE  block31
+	JNE  block38
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R12
 	DECQ R11
-	JNE  strand33
+	JNE  strand40
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn30
+	JMP  turn37
 
-turns32:
-some29:
-some39:
+turns39:
+some36:
+some46:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done47
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near41
+	JEQ        near48
 	PREFETCHT1 (DX)(R10*1)
 
-near41:
+near48:
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand42:
+strand49:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	VMOVUPD.Z    (DX), K1, Z3
 	CMPB         75(CX), $0x00
-	JNE          reciprocal43
+	JNE          reciprocal50
 	VDIVPD       Z2, Z3, Z2
-	JMP          divided44
+	JMP          divided51
 
-reciprocal43:
+reciprocal50:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
 	VDIVPD       Z2, Z10, Z10
 	VMULPD       Z10, Z3, Z2
 
-divided44:
+divided51:
 	VMINPD      Z2, Z1, Z2
 	VMAXPD      Z2, Z0, Z2
 	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z2, Z3
@@ -14961,7 +16120,7 @@ divided44:
 	ADDQ        200(CX), BX
 	ADDQ        $0x00000008, R11
 	DECQ        R10
-	JNE         strand42
+	JNE         strand49
 	SUBQ        144(CX), DX
 	SUBQ        208(CX), BX
 	SUBQ        128(CX), DX
@@ -14969,29 +16128,29 @@ divided44:
 	ADDQ        $+64, DX
 	ADDQ        $+8, BX
 	SUBQ        $0x00000008, AX
-	JMP         some39
+	JMP         some46
 
-done40:
+done47:
 	TESTQ DI, DI
-	JL    whole45
+	JL    whole52
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned28
+	JMP   aligned35
 
-whole45:
+whole52:
 	DECQ R9
-	JEQ  steps27
+	JEQ  steps34
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step26
+	JMP  step33
 
-steps27:
+steps34:
 	VZEROUPPER
 	RET
 
@@ -15011,47 +16170,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block47:
+block54:
 	CMPQ       AX, $0x00000020
-	JLT        blocks48
+	JLT        blocks55
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near49
+	JEQ        near56
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
 	PREFETCHT1 192(DX)(R9*1)
 
-near49:
+near56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded50
+	JEQ     loaded57
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded50:
+loaded57:
 	CMPB    73(CX), $0x00
-	JEQ     loaded51
+	JEQ     loaded58
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z4
 	VMOVUPD 128(DI), Z4
 	VMOVUPD 192(DI), Z4
 
-loaded51:
+loaded58:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z13
 	VMOVUPD 128(DX), Z14
 	VMOVUPD 192(DX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal52
+	JNE     reciprocal59
 	VDIVPD  Z0, Z4, Z4
 	VDIVPD  Z1, Z13, Z13
 	VDIVPD  Z2, Z14, Z14
 	VDIVPD  Z3, Z15, Z15
-	JMP     divided53
+	JMP     divided60
 
-reciprocal52:
+reciprocal59:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z16
 	VDIVPD       Z0, Z16, Z16
 	VMULPD       Z16, Z4, Z4
@@ -15065,7 +16224,7 @@ reciprocal52:
 	VDIVPD       Z3, Z16, Z16
 	VMULPD       Z16, Z15, Z15
 
-divided53:
+divided60:
 	VMINPD       Z4, Z6, Z4
 	VMINPD       Z13, Z6, Z13
 	VMINPD       Z14, Z6, Z14
@@ -15140,52 +16299,52 @@ divided53:
 	VPMOVDB      Z4, X4
 	VPMOVDB      Z13, X11
 	CMPB         76(CX), $0x00
-	JNE          around54
+	JNE          around61
 	VMOVDQU64    X4, (BX)
 	VMOVDQU64    X11, 16(BX)
-	JMP          stored55
+	JMP          stored62
 
-around54:
+around61:
 	VMOVNTDQ X4, (BX)
 	VMOVNTDQ X11, 16(BX)
 
-stored55:
+stored62:
 	ADDQ $+256, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block47
+	JMP  block54
 
-blocks48:
-some56:
+blocks55:
+some63:
 	TESTQ     AX, AX
-	JLE       done57
+	JLE       done64
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded58
+	JEQ       loaded65
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded58:
+loaded65:
 	CMPB      73(CX), $0x00
-	JEQ       loaded59
+	JEQ       loaded66
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded59:
+loaded66:
 	VMOVUPD.Z (DX), K1, Z4
 	CMPB      75(CX), $0x00
-	JNE       reciprocal60
+	JNE       reciprocal67
 	VDIVPD    Z0, Z4, Z4
-	JMP       divided61
+	JMP       divided68
 
-reciprocal60:
+reciprocal67:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z13
 	VDIVPD       Z0, Z13, Z13
 	VMULPD       Z13, Z4, Z4
 
-divided61:
+divided68:
 	VMINPD      Z4, Z6, Z4
 	VMAXPD      Z4, Z5, Z4
 	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z4, Z13
@@ -15210,9 +16369,9 @@ divided61:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some56
+	JMP         some63
 
-done57:
+done64:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -15247,7 +16406,7 @@ DATA all64_8000000000000000<>+24(SB)/8, $0x8000000000000000
 GLOBL all64_8000000000000000<>(SB), RODATA|NOPTR, $32
 
 // func quantizeAVX512H16F8(n int, call *kernelCall)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·quantizeAVX512H16F8(SB), NOSPLIT, $64-16
 	MOVQ         n+0(FP), AX
 	MOVQ         call+8(FP), CX
@@ -15299,105 +16458,105 @@ asked13:
 	CMPB      273(CX), $0x00
 	JNE       kind15
 	VCVTPH2PS (DX)(R13*2), Z5
-	VCVTPH2PS 32(DX)(R13*2), Z11
-	VCVTPH2PS 64(DX)(R13*2), Z12
-	VCVTPH2PS 96(DX)(R13*2), Z13
+	VCVTPH2PS 32(DX)(R13*2), Z14
+	VCVTPH2PS 64(DX)(R13*2), Z15
+	VCVTPH2PS 96(DX)(R13*2), Z16
 	JMP       done14
 
 kind15:
 	VPMOVZXWD (DX)(R13*2), Z5
 	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 32(DX)(R13*2), Z11
-	VPSLLD    $0x10, Z11, Z11
-	VPMOVZXWD 64(DX)(R13*2), Z12
-	VPSLLD    $0x10, Z12, Z12
-	VPMOVZXWD 96(DX)(R13*2), Z13
-	VPSLLD    $0x10, Z13, Z13
+	VPMOVZXWD 32(DX)(R13*2), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 64(DX)(R13*2), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 96(DX)(R13*2), Z16
+	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z5, Z5
-	VMOVAPS   Z11, Z11
-	VMOVAPS   Z12, Z12
-	VMOVAPS   Z13, Z13
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
 	JMP       done14
 
 done14:
 	CMPB   75(CX), $0x00
 	JNE    reciprocal17
 	VDIVPS Z4, Z5, Z5
-	VDIVPS Z4, Z11, Z11
-	VDIVPS Z4, Z12, Z12
-	VDIVPS Z4, Z13, Z13
+	VDIVPS Z4, Z14, Z14
+	VDIVPS Z4, Z15, Z15
+	VDIVPS Z4, Z16, Z16
 
 divided18:
 	VMINPS      Z5, Z3, Z5
-	VMINPS      Z11, Z3, Z11
-	VMINPS      Z12, Z3, Z12
-	VMINPS      Z13, Z3, Z13
+	VMINPS      Z14, Z3, Z14
+	VMINPS      Z15, Z3, Z15
+	VMINPS      Z16, Z3, Z16
 	VMAXPS      Z5, Z2, Z5
-	VMAXPS      Z11, Z2, Z11
-	VMAXPS      Z12, Z2, Z12
-	VMAXPS      Z13, Z2, Z13
-	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z14
-	VANDPS.BCST all32_7f800000<>+0(SB), Z11, Z15
-	VANDPS.BCST all32_7f800000<>+0(SB), Z12, Z16
-	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z17
-	VMAXPS      (R8), Z14, Z14
-	VMAXPS      (R8), Z15, Z15
-	VMAXPS      (R8), Z16, Z16
+	VMAXPS      Z14, Z2, Z14
+	VMAXPS      Z15, Z2, Z15
+	VMAXPS      Z16, Z2, Z16
+	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z17
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
+	VANDPS.BCST all32_7f800000<>+0(SB), Z15, Z19
+	VANDPS.BCST all32_7f800000<>+0(SB), Z16, Z20
 	VMAXPS      (R8), Z17, Z17
-	VPADDD      64(R8), Z14, Z14
-	VPADDD      64(R8), Z15, Z15
-	VPADDD      64(R8), Z16, Z16
+	VMAXPS      (R8), Z18, Z18
+	VMAXPS      (R8), Z19, Z19
+	VMAXPS      (R8), Z20, Z20
 	VPADDD      64(R8), Z17, Z17
-	VANDPS.BCST all32_7fffffff<>+0(SB), Z5, Z18
-	VANDPS.BCST all32_7fffffff<>+0(SB), Z11, Z19
-	VANDPS.BCST all32_7fffffff<>+0(SB), Z12, Z20
-	VANDPS.BCST all32_7fffffff<>+0(SB), Z13, Z21
-	VADDPS      Z14, Z18, Z18
-	VADDPS      Z15, Z19, Z19
-	VADDPS      Z16, Z20, Z20
+	VPADDD      64(R8), Z18, Z18
+	VPADDD      64(R8), Z19, Z19
+	VPADDD      64(R8), Z20, Z20
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z5, Z21
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z14, Z22
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z15, Z23
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z16, Z24
 	VADDPS      Z17, Z21, Z21
-	VPSUBD      Z14, Z18, Z18
-	VPSUBD      Z15, Z19, Z19
-	VPSUBD      Z16, Z20, Z20
+	VADDPS      Z18, Z22, Z22
+	VADDPS      Z19, Z23, Z23
+	VADDPS      Z20, Z24, Z24
 	VPSUBD      Z17, Z21, Z21
-	VPSRLVD     128(R8), Z14, Z14
-	VPSRLVD     128(R8), Z15, Z15
-	VPSRLVD     128(R8), Z16, Z16
+	VPSUBD      Z18, Z22, Z22
+	VPSUBD      Z19, Z23, Z23
+	VPSUBD      Z20, Z24, Z24
 	VPSRLVD     128(R8), Z17, Z17
-	VPADDD      Z14, Z18, Z14
-	VPADDD      Z15, Z19, Z15
-	VPADDD      Z16, Z20, Z16
+	VPSRLVD     128(R8), Z18, Z18
+	VPSRLVD     128(R8), Z19, Z19
+	VPSRLVD     128(R8), Z20, Z20
 	VPADDD      Z17, Z21, Z17
-	VPSUBD      192(R8), Z14, Z14
-	VPSUBD      192(R8), Z15, Z15
-	VPSUBD      192(R8), Z16, Z16
+	VPADDD      Z18, Z22, Z18
+	VPADDD      Z19, Z23, Z19
+	VPADDD      Z20, Z24, Z20
 	VPSUBD      192(R8), Z17, Z17
-	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z18
-	VANDPS.BCST all32_80000000<>+0(SB), Z11, Z19
-	VANDPS.BCST all32_80000000<>+0(SB), Z12, Z20
-	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z21
-	VPSRLD      $0x18, Z18, Z18
-	VPSRLD      $0x18, Z19, Z19
-	VPSRLD      $0x18, Z20, Z20
+	VPSUBD      192(R8), Z18, Z18
+	VPSUBD      192(R8), Z19, Z19
+	VPSUBD      192(R8), Z20, Z20
+	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z21
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z22
+	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z23
+	VANDPS.BCST all32_80000000<>+0(SB), Z16, Z24
 	VPSRLD      $0x18, Z21, Z21
-	VORPS       Z18, Z14, Z14
-	VORPS       Z19, Z15, Z15
-	VORPS       Z20, Z16, Z16
+	VPSRLD      $0x18, Z22, Z22
+	VPSRLD      $0x18, Z23, Z23
+	VPSRLD      $0x18, Z24, Z24
 	VORPS       Z21, Z17, Z17
+	VORPS       Z22, Z18, Z18
+	VORPS       Z23, Z19, Z19
+	VORPS       Z24, Z20, Z20
 	VCMPPS      $0x03, Z5, Z5, K1
-	VCMPPS      $0x03, Z11, Z11, K2
-	VCMPPS      $0x03, Z12, Z12, K3
-	VCMPPS      $0x03, Z13, Z13, K4
+	VCMPPS      $0x03, Z14, Z14, K2
+	VCMPPS      $0x03, Z15, Z15, K3
+	VCMPPS      $0x03, Z16, Z16, K4
 	VMOVUPS     256(R8), Z5
-	VBLENDMPS   Z5, Z14, K1, Z6
-	VBLENDMPS   Z5, Z15, K2, Z7
-	VBLENDMPS   Z5, Z16, K3, Z8
-	VBLENDMPS   Z5, Z17, K4, Z9
+	VBLENDMPS   Z5, Z17, K1, Z6
+	VBLENDMPS   Z5, Z18, K2, Z7
+	VBLENDMPS   Z5, Z19, K3, Z8
+	VBLENDMPS   Z5, Z20, K4, Z9
 	VPACKSSDW   Z7, Z6, Z5
-	VPACKSSDW   Z9, Z8, Z11
+	VPACKSSDW   Z9, Z8, Z14
 	VPANDD      Z0, Z5, Z5
-	VPANDD      Z0, Z11, Z11
-	VPACKUSWB   Z11, Z5, Z5
+	VPANDD      Z0, Z14, Z14
+	VPACKUSWB   Z14, Z5, Z5
 	VPERMD      Z5, Z1, Z5
 	CMPB        76(CX), $0x00
 	JNE         around19
@@ -15409,64 +16568,186 @@ stored20:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R12
-	SUBQ R13, R12
-	CMPB 275(CX), $0x00
-	JNE  tail21
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	CMPB  275(CX), $0x00
+	JNE   tail21
+	CMPQ  R12, $0x00000020
+	JLT   fewer22
+	TESTQ R10, R10
+	JNE   some23
 
+asked24:
+	CMPB      273(CX), $0x00
+	JNE       kind26
+	VCVTPH2PS (DX)(R13*2), Z5
+	VCVTPH2PS 32(DX)(R13*2), Z14
+	JMP       done25
+
+kind26:
+	VPMOVZXWD (DX)(R13*2), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VPMOVZXWD 32(DX)(R13*2), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z14, Z14
+	JMP       done25
+
+done25:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal28
+	VDIVPS Z4, Z5, Z5
+	VDIVPS Z4, Z14, Z14
+
+divided29:
+	VMINPS      Z5, Z3, Z5
+	VMINPS      Z14, Z3, Z14
+	VMAXPS      Z5, Z2, Z5
+	VMAXPS      Z14, Z2, Z14
+	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z15
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z16
+	VMAXPS      (R8), Z15, Z15
+	VMAXPS      (R8), Z16, Z16
+	VPADDD      64(R8), Z15, Z15
+	VPADDD      64(R8), Z16, Z16
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z5, Z17
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z14, Z18
+	VADDPS      Z15, Z17, Z17
+	VADDPS      Z16, Z18, Z18
+	VPSUBD      Z15, Z17, Z17
+	VPSUBD      Z16, Z18, Z18
+	VPSRLVD     128(R8), Z15, Z15
+	VPSRLVD     128(R8), Z16, Z16
+	VPADDD      Z15, Z17, Z15
+	VPADDD      Z16, Z18, Z16
+	VPSUBD      192(R8), Z15, Z15
+	VPSUBD      192(R8), Z16, Z16
+	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z17
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z18
+	VPSRLD      $0x18, Z17, Z17
+	VPSRLD      $0x18, Z18, Z18
+	VORPS       Z17, Z15, Z15
+	VORPS       Z18, Z16, Z16
+	VCMPPS      $0x03, Z5, Z5, K1
+	VCMPPS      $0x03, Z14, Z14, K2
+	VMOVUPS     256(R8), Z5
+	VBLENDMPS   Z5, Z15, K1, Z10
+	VBLENDMPS   Z5, Z16, K2, Z11
+	VPMOVDB     Z10, X5
+	VPMOVDB     Z11, X14
+	CMPB        76(CX), $0x00
+	JNE         around30
+	VMOVDQU64   X5, (BX)(R13*1)
+	VMOVDQU64   X14, 16(BX)(R13*1)
+
+stored31:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
+
+fewer22:
+	CMPQ  R12, $0x00000010
+	JLT   fewer32
+	TESTQ R10, R10
+	JNE   some33
+
+asked34:
+	CMPB      273(CX), $0x00
+	JNE       kind36
+	VCVTPH2PS (DX)(R13*2), Z5
+	JMP       done35
+
+kind36:
+	VPMOVZXWD (DX)(R13*2), Z5
+	VPSLLD    $0x10, Z5, Z5
+	VMOVAPS   Z5, Z5
+	JMP       done35
+
+done35:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal38
+	VDIVPS Z4, Z5, Z5
+
+divided39:
+	VMINPS      Z5, Z3, Z5
+	VMAXPS      Z5, Z2, Z5
+	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z14
+	VMAXPS      (R8), Z14, Z14
+	VPADDD      64(R8), Z14, Z14
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z5, Z15
+	VADDPS      Z14, Z15, Z15
+	VPSUBD      Z14, Z15, Z15
+	VPSRLVD     128(R8), Z14, Z14
+	VPADDD      Z14, Z15, Z14
+	VPSUBD      192(R8), Z14, Z14
+	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z15
+	VPSRLD      $0x18, Z15, Z15
+	VORPS       Z15, Z14, Z14
+	VCMPPS      $0x03, Z5, Z5, K1
+	VMOVUPS     256(R8), Z5
+	VBLENDMPS   Z5, Z14, K1, Z12
+	VPMOVDB     Z12, X5
+	CMPB        76(CX), $0x00
+	JNE         around40
+	VMOVDQU64   X5, (BX)(R13*1)
+
+stored41:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+
+fewer32:
 some7:
-some22:
+some42:
 	TESTQ R12, R12
-	JLE   done23
+	JLE   done43
 	MOVQ  $-1, R14
 	BZHIQ R12, R14, R14
 	KMOVW R14, K1
 	TESTQ R10, R10
-	JNE   some24
+	JNE   some44
 
-asked25:
+asked45:
 	CMPB        273(CX), $0x00
-	JNE         kind27
+	JNE         kind47
 	VCVTPH2PS.Z (DX)(R13*2), K1, Z5
-	JMP         done26
+	JMP         done46
 
-kind27:
+kind47:
 	VPMOVZXWD.Z (DX)(R13*2), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done26
+	JMP         done46
 
-done26:
+done46:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal29
+	JNE    reciprocal49
 	VDIVPS Z4, Z5, Z5
 
-divided30:
+divided50:
 	VMINPS      Z5, Z3, Z5
 	VMAXPS      Z5, Z2, Z5
-	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z11
-	VMAXPS      (R8), Z11, Z11
-	VPADDD      64(R8), Z11, Z11
-	VANDPS.BCST all32_7fffffff<>+0(SB), Z5, Z12
-	VADDPS      Z11, Z12, Z12
-	VPSUBD      Z11, Z12, Z12
-	VPSRLVD     128(R8), Z11, Z11
-	VPADDD      Z11, Z12, Z11
-	VPSUBD      192(R8), Z11, Z11
-	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z12
-	VPSRLD      $0x18, Z12, Z12
-	VORPS       Z12, Z11, Z11
+	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z14
+	VMAXPS      (R8), Z14, Z14
+	VPADDD      64(R8), Z14, Z14
+	VANDPS.BCST all32_7fffffff<>+0(SB), Z5, Z15
+	VADDPS      Z14, Z15, Z15
+	VPSUBD      Z14, Z15, Z15
+	VPSRLVD     128(R8), Z14, Z14
+	VPADDD      Z14, Z15, Z14
+	VPSUBD      192(R8), Z14, Z14
+	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z15
+	VPSRLD      $0x18, Z15, Z15
+	VORPS       Z15, Z14, Z14
 	VCMPPS      $0x03, Z5, Z5, K2
 	VMOVUPS     256(R8), Z5
-	VBLENDMPS   Z5, Z11, K2, Z10
-	VPMOVDB     Z10, K1, (BX)(R13*1)
+	VBLENDMPS   Z5, Z14, K2, Z13
+	VPMOVDB     Z13, K1, (BX)(R13*1)
 	ADDQ        $0x00000010, R13
 	SUBQ        $0x00000010, R12
-	JMP         some22
+	JMP         some42
 
-done23:
+done43:
 	CMPB 275(CX), $0x00
-	JNE  taken31
+	JNE  taken51
 
 done8:
 	ADDQ 152(CX), R11
@@ -15499,18 +16780,18 @@ some12:
 	JMP        asked13
 
 reciprocal17:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z14
-	VDIVPS       Z4, Z14, Z14
-	VMULPS       Z14, Z5, Z5
-	VBROADCASTSS all32_3f800000<>+0(SB), Z14
-	VDIVPS       Z4, Z14, Z14
-	VMULPS       Z14, Z11, Z11
-	VBROADCASTSS all32_3f800000<>+0(SB), Z14
-	VDIVPS       Z4, Z14, Z14
-	VMULPS       Z14, Z12, Z12
-	VBROADCASTSS all32_3f800000<>+0(SB), Z14
-	VDIVPS       Z4, Z14, Z14
-	VMULPS       Z14, Z13, Z13
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z4, Z17, Z17
+	VMULPS       Z17, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z4, Z17, Z17
+	VMULPS       Z17, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z4, Z17, Z17
+	VMULPS       Z17, Z15, Z15
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z4, Z17, Z17
+	VMULPS       Z17, Z16, Z16
 	JMP          divided18
 
 around19:
@@ -15530,18 +16811,52 @@ tail21:
 	SUBQ  R14, BX
 	JMP   some7
 
-some24:
+some23:
 	LEAQ       (DX)(R10*1), R14
 	PREFETCHT1 (R14)(R13*2)
-	JMP        asked25
+	JMP        asked24
 
-reciprocal29:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z11
-	VDIVPS       Z4, Z11, Z11
-	VMULPS       Z11, Z5, Z5
-	JMP          divided30
+reciprocal28:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z4, Z15, Z15
+	VMULPS       Z15, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z15
+	VDIVPS       Z4, Z15, Z15
+	VMULPS       Z15, Z14, Z14
+	JMP          divided29
 
-taken31:
+around30:
+	VMOVNTDQ X5, (BX)(R13*1)
+	VMOVNTDQ X14, 16(BX)(R13*1)
+	JMP      stored31
+
+some33:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	JMP        asked34
+
+reciprocal38:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z4, Z14, Z14
+	VMULPS       Z14, Z5, Z5
+	JMP          divided39
+
+around40:
+	VMOVNTDQ X5, (BX)(R13*1)
+	JMP      stored41
+
+some44:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	JMP        asked45
+
+reciprocal49:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z14
+	VDIVPS       Z4, Z14, Z14
+	VMULPS       Z14, Z5, Z5
+	JMP          divided50
+
+taken51:
 	ADDQ      R12, R13
 	MOVQ      248(CX), BX
 	CMPQ      R13, AX
@@ -15557,12 +16872,12 @@ taken31:
 	JMP       whole6
 
 other2:
-step32:
+step52:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned34
+	JEQ     aligned54
 	MOVQ    BX, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -15572,37 +16887,37 @@ step32:
 	SUBQ    R10, AX
 	MOVQ    AX, DI
 	MOVQ    R10, AX
-	JMP     some35
+	JMP     some55
 
-aligned34:
-turn36:
+aligned54:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns38
+	JLT  turns58
 	MOVQ 96(CX), R11
 	MOVQ SI, R12
 
-strand39:
+strand59:
 	VBROADCASTSS (R12), Z4
 	VBROADCASTSS 1024(R12), Z5
 	MOVQ         104(CX), R10
 
-block37:
+block57:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near40
+	JEQ        near60
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 
-near40:
+near60:
 	CMPB      273(CX), $0x00
-	JNE       kind42
+	JNE       kind62
 	VCVTPH2PS (DX), Z5
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
-	JMP       done41
+	JMP       done61
 
-kind42:
+kind62:
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX), Z11
@@ -15615,18 +16930,18 @@ kind42:
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
-	JMP       done41
+	JMP       done61
 
-done41:
+done61:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal44
+	JNE    reciprocal64
 	VDIVPS Z4, Z5, Z5
 	VDIVPS Z4, Z11, Z11
 	VDIVPS Z4, Z12, Z12
 	VDIVPS Z4, Z13, Z13
-	JMP    divided45
+	JMP    divided65
 
-reciprocal44:
+reciprocal64:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z4, Z14, Z14
 	VMULPS       Z14, Z5, Z5
@@ -15640,7 +16955,7 @@ reciprocal44:
 	VDIVPS       Z4, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided45:
+divided65:
 	VMINPS      Z5, Z3, Z5
 	VMINPS      Z11, Z3, Z11
 	VMINPS      Z12, Z3, Z12
@@ -15713,71 +17028,71 @@ divided45:
 	VPACKUSWB   Z11, Z5, Z5
 	VPERMD      Z5, Z1, Z5
 	CMPB        76(CX), $0x00
-	JNE         around46
+	JNE         around66
 	VMOVDQU64   Z5, (BX)
-	JMP         stored47
+	JMP         stored67
 
-around46:
+around66:
 	VMOVNTDQ Z5, (BX)
 
-stored47:
+stored67:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R10
-	JNE  block37
+	JNE  block57
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand39
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn36
+	JMP  turn56
 
-turns38:
-some35:
-some48:
+turns58:
+some55:
+some68:
 	TESTQ      AX, AX
-	JLE        done49
+	JLE        done69
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near50
+	JEQ        near70
 	PREFETCHT1 (DX)(R10*1)
 
-near50:
+near70:
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand51:
+strand71:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z5
 	CMPB         273(CX), $0x00
-	JNE          kind53
+	JNE          kind73
 	VCVTPH2PS.Z  (DX), K1, Z5
-	JMP          done52
+	JMP          done72
 
-kind53:
+kind73:
 	VPMOVZXWD.Z (DX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done52
+	JMP         done72
 
-done52:
+done72:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal55
+	JNE    reciprocal75
 	VDIVPS Z4, Z5, Z4
-	JMP    divided56
+	JMP    divided76
 
-reciprocal55:
+reciprocal75:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z4, Z11, Z11
 	VMULPS       Z11, Z5, Z4
 
-divided56:
+divided76:
 	VMINPS      Z4, Z3, Z4
 	VMAXPS      Z4, Z2, Z4
 	VANDPS.BCST all32_7f800000<>+0(SB), Z4, Z5
@@ -15802,7 +17117,7 @@ divided56:
 	ADDQ        200(CX), BX
 	ADDQ        $0x00000004, R11
 	DECQ        R10
-	JNE         strand51
+	JNE         strand71
 	SUBQ        144(CX), DX
 	SUBQ        208(CX), BX
 	SUBQ        128(CX), DX
@@ -15810,29 +17125,29 @@ divided56:
 	ADDQ        $+32, DX
 	ADDQ        $+16, BX
 	SUBQ        $0x00000010, AX
-	JMP         some48
+	JMP         some68
 
-done49:
+done69:
 	TESTQ DI, DI
-	JL    whole57
+	JL    whole77
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned34
+	JMP   aligned54
 
-whole57:
+whole77:
 	DECQ R9
-	JEQ  steps33
+	JEQ  steps53
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step32
+	JMP  step52
 
-steps33:
+steps53:
 	VZEROUPPER
 	RET
 
@@ -15852,41 +17167,41 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block59:
+block79:
 	CMPQ       AX, $0x00000040
-	JLT        blocks60
+	JLT        blocks80
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near61
+	JEQ        near81
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 
-near61:
+near81:
 	CMPB    72(CX), $0x00
-	JEQ     loaded62
+	JEQ     loaded82
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
 	VMOVUPS 128(SI), Z4
 	VMOVUPS 192(SI), Z5
 
-loaded62:
+loaded82:
 	CMPB    73(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded83
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z6
 
-loaded63:
+loaded83:
 	CMPB      273(CX), $0x00
-	JNE       kind65
+	JNE       kind85
 	VCVTPH2PS (DX), Z6
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done64
+	JMP       done84
 
-kind65:
+kind85:
 	VPMOVZXWD (DX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VPMOVZXWD 32(DX), Z14
@@ -15899,18 +17214,18 @@ kind65:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done64
+	JMP       done84
 
-done64:
+done84:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal67
+	JNE    reciprocal87
 	VDIVPS Z2, Z6, Z6
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z4, Z15, Z15
 	VDIVPS Z5, Z16, Z16
-	JMP    divided68
+	JMP    divided88
 
-reciprocal67:
+reciprocal87:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z17
 	VDIVPS       Z2, Z17, Z17
 	VMULPS       Z17, Z6, Z6
@@ -15924,7 +17239,7 @@ reciprocal67:
 	VDIVPS       Z5, Z17, Z17
 	VMULPS       Z17, Z16, Z16
 
-divided68:
+divided88:
 	VMINPS      Z6, Z8, Z6
 	VMINPS      Z14, Z8, Z14
 	VMINPS      Z15, Z8, Z15
@@ -15997,61 +17312,61 @@ divided68:
 	VPACKUSWB   Z14, Z6, Z6
 	VPERMD      Z6, Z1, Z6
 	CMPB        76(CX), $0x00
-	JNE         around69
+	JNE         around89
 	VMOVDQU64   Z6, (BX)
-	JMP         stored70
+	JMP         stored90
 
-around69:
+around89:
 	VMOVNTDQ Z6, (BX)
 
-stored70:
+stored90:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block59
+	JMP  block79
 
-blocks60:
-some71:
+blocks80:
+some91:
 	TESTQ     AX, AX
-	JLE       done72
+	JLE       done92
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded73
+	JEQ       loaded93
 	VMOVUPS.Z (SI), K1, Z2
 
-loaded73:
+loaded93:
 	CMPB      73(CX), $0x00
-	JEQ       loaded74
+	JEQ       loaded94
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded74:
+loaded94:
 	CMPB        273(CX), $0x00
-	JNE         kind76
+	JNE         kind96
 	VCVTPH2PS.Z (DX), K1, Z6
-	JMP         done75
+	JMP         done95
 
-kind76:
+kind96:
 	VPMOVZXWD.Z (DX), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done75
+	JMP         done95
 
-done75:
+done95:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal78
+	JNE    reciprocal98
 	VDIVPS Z2, Z6, Z6
-	JMP    divided79
+	JMP    divided99
 
-reciprocal78:
+reciprocal98:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z6, Z6
 
-divided79:
+divided99:
 	VMINPS      Z6, Z8, Z6
 	VMAXPS      Z6, Z7, Z6
 	VANDPS.BCST all32_7f800000<>+0(SB), Z6, Z14
@@ -16075,9 +17390,9 @@ divided79:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some71
+	JMP         some91
 
-done72:
+done92:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -1709,62 +1709,132 @@ done41:
 	JMP  line29
 
 lines30:
-	CMPB 275(CX), $0x00
-	JNE  tail48
+	CMPB  275(CX), $0x00
+	JNE   tail48
+	CMPQ  R13, $0x00000010
+	JLT   fewer49
+	TESTQ R10, R10
+	JNE   some50
 
+asked51:
+	CMPB      273(CX), $0x00
+	JNE       kind53
+	VCVTPH2PS (BX)(R14*2), Z9
+	JMP       done52
+
+kind53:
+	VPMOVZXWD (BX)(R14*2), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VMOVAPS   Z9, Z9
+	JMP       done52
+
+done52:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal55
+	VDIVPS Z7, Z9, Z9
+
+divided56:
+	VRNDSCALEPS $0x08, Z9, Z9
+	VADDPS      Z8, Z9, Z9
+	VCMPPS      $0x1d, Z5, Z9, K1
+	VCMPPS      $0x12, Z6, Z9, K1, K1
+	CMPB        273(CX), $0x00
+	JNE         kind58
+	VCVTPH2PS   (DX)(R14*2), Z9
+	JMP         done57
+
+kind58:
+	VPMOVZXWD (DX)(R14*2), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VMOVAPS   Z9, Z9
+	JMP       done57
+
+done57:
+	VDIVPS    Z7, Z9, Z9
+	VMOVAPS.Z Z9, K1, Z9
+	CMPB      273(CX), $0x00
+	JNE       kind61
+	VCVTPS2PH $0x00, Z9, Y9
+	CMPB      76(CX), $0x00
+	JNE       around62
+	VMOVDQU64 Y9, (SI)(R14*2)
+
+stored63:
+	JMP done60
+
+kind61:
+	VPTESTMD  Z0, Z9, K1
+	VPADDD    Z1, Z9, Z10
+	VPADDD    Z2, Z9, K1, Z10
+	VCMPPS    $0x03, Z9, Z9, K1
+	VMOVDQU32 Z3, K1, Z10
+	VPSRLD    $0x10, Z10, Z9
+	VPMOVDW   Z9, Y9
+	CMPB      76(CX), $0x00
+	JNE       around65
+	VMOVDQU64 Y9, (SI)(R14*2)
+
+stored66:
+	JMP done60
+
+done60:
+	ADDQ $0x00000010, R14
+	SUBQ $0x00000010, R13
+
+fewer49:
 some7:
-some49:
+some67:
 	TESTQ R13, R13
-	JLE   done50
+	JLE   done68
 	MOVQ  $-1, R15
 	BZHIQ R13, R15, R15
 	KMOVW R15, K1
 	TESTQ R10, R10
-	JNE   some51
+	JNE   some69
 
-asked52:
+asked70:
 	CMPB        273(CX), $0x00
-	JNE         kind54
+	JNE         kind72
 	VCVTPH2PS.Z (BX)(R14*2), K1, Z9
-	JMP         done53
+	JMP         done71
 
-kind54:
+kind72:
 	VPMOVZXWD.Z (BX)(R14*2), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done53
+	JMP         done71
 
-done53:
+done71:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal56
+	JNE    reciprocal74
 	VDIVPS Z7, Z9, Z9
 
-divided57:
+divided75:
 	VRNDSCALEPS $0x08, Z9, Z9
 	VADDPS      Z8, Z9, Z9
 	VCMPPS      $0x1d, Z5, Z9, K2
 	VCMPPS      $0x12, Z6, Z9, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind59
+	JNE         kind77
 	VCVTPH2PS.Z (DX)(R14*2), K1, Z9
-	JMP         done58
+	JMP         done76
 
-kind59:
+kind77:
 	VPMOVZXWD.Z (DX)(R14*2), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done58
+	JMP         done76
 
-done58:
+done76:
 	VDIVPS    Z7, Z9, Z9
 	VMOVAPS.Z Z9, K2, Z9
 	CMPB      273(CX), $0x00
-	JNE       kind62
+	JNE       kind80
 	VCVTPS2PH $0x00, Z9, Y9
 	VMOVDQU16 Y9, K1, (SI)(R14*2)
-	JMP       done61
+	JMP       done79
 
-kind62:
+kind80:
 	VPTESTMD  Z0, Z9, K2
 	VPADDD    Z1, Z9, Z10
 	VPADDD    Z2, Z9, K2, Z10
@@ -1773,16 +1843,16 @@ kind62:
 	VPSRLD    $0x10, Z10, Z9
 	VPMOVDW   Z9, Y9
 	VMOVDQU16 Y9, K1, (SI)(R14*2)
-	JMP       done61
+	JMP       done79
 
-done61:
+done79:
 	ADDQ $0x00000010, R14
 	SUBQ $0x00000010, R13
-	JMP  some49
+	JMP  some67
 
-done50:
+done68:
 	CMPB 275(CX), $0x00
-	JNE  taken64
+	JNE  taken82
 
 done8:
 	ADDQ 152(CX), R11
@@ -1884,20 +1954,41 @@ tail48:
 	SUBQ  R15, SI
 	JMP   some7
 
-some51:
+some50:
 	LEAQ       (DX)(R10*1), R15
 	PREFETCHT1 (R15)(R14*2)
 	LEAQ       (BX)(R10*1), R15
 	PREFETCHT1 (R15)(R14*2)
-	JMP        asked52
+	JMP        asked51
 
-reciprocal56:
+reciprocal55:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided57
+	JMP          divided56
 
-taken64:
+around62:
+	VMOVNTDQ Y9, (SI)(R14*2)
+	JMP      stored63
+
+around65:
+	VMOVNTDQ Y9, (SI)(R14*2)
+	JMP      stored66
+
+some69:
+	LEAQ       (DX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*2)
+	LEAQ       (BX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*2)
+	JMP        asked70
+
+reciprocal74:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z7, Z10, Z10
+	VMULPS       Z10, Z9, Z9
+	JMP          divided75
+
+taken82:
 	ADDQ      R13, R14
 	MOVQ      248(CX), SI
 	CMPQ      R14, AX
@@ -1913,13 +2004,13 @@ taken64:
 	JMP       whole6
 
 other2:
-step65:
+step83:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned67
+	JEQ     aligned85
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -1929,39 +2020,39 @@ step65:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some68
+	JMP     some86
 
-aligned67:
-turn69:
+aligned85:
+turn87:
 	CMPQ AX, 104(CX)
-	JLT  turns71
+	JLT  turns89
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand72:
+strand90:
 	VBROADCASTSS (R12), Z7
 	VBROADCASTSS 1024(R12), Z8
 	MOVQ         104(CX), R10
 
-block70:
+block88:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near73
+	JEQ        near91
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 (BX)(R13*1)
 	PREFETCHT1 64(BX)(R13*1)
 
-near73:
+near91:
 	CMPB      273(CX), $0x00
-	JNE       kind75
+	JNE       kind93
 	VCVTPH2PS (BX), Z9
 	VCVTPH2PS 32(BX), Z10
 	VCVTPH2PS 64(BX), Z11
 	VCVTPH2PS 96(BX), Z12
-	JMP       done74
+	JMP       done92
 
-kind75:
+kind93:
 	VPMOVZXWD (BX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(BX), Z10
@@ -1974,18 +2065,18 @@ kind75:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done74
+	JMP       done92
 
-done74:
+done92:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal77
+	JNE    reciprocal95
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 	VDIVPS Z7, Z11, Z11
 	VDIVPS Z7, Z12, Z12
-	JMP    divided78
+	JMP    divided96
 
-reciprocal77:
+reciprocal95:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -1999,7 +2090,7 @@ reciprocal77:
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided78:
+divided96:
 	VRNDSCALEPS $0x08, Z9, Z9
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
@@ -2017,14 +2108,14 @@ divided78:
 	VCMPPS      $0x12, Z6, Z11, K3, K3
 	VCMPPS      $0x12, Z6, Z12, K4, K4
 	CMPB        273(CX), $0x00
-	JNE         kind80
+	JNE         kind98
 	VCVTPH2PS   (DX), Z9
 	VCVTPH2PS   32(DX), Z10
 	VCVTPH2PS   64(DX), Z11
 	VCVTPH2PS   96(DX), Z12
-	JMP         done79
+	JMP         done97
 
-kind80:
+kind98:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -2037,9 +2128,9 @@ kind80:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done79
+	JMP       done97
 
-done79:
+done97:
 	VDIVPS    Z7, Z9, Z9
 	VDIVPS    Z7, Z10, Z10
 	VDIVPS    Z7, Z11, Z11
@@ -2049,29 +2140,29 @@ done79:
 	VMOVAPS.Z Z11, K3, Z11
 	VMOVAPS.Z Z12, K4, Z12
 	CMPB      273(CX), $0x00
-	JNE       kind83
+	JNE       kind101
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	VCVTPS2PH $0x00, Z12, Y12
 	CMPB      76(CX), $0x00
-	JNE       around84
+	JNE       around102
 	VMOVDQU64 Y9, (SI)
 	VMOVDQU64 Y10, 32(SI)
 	VMOVDQU64 Y11, 64(SI)
 	VMOVDQU64 Y12, 96(SI)
-	JMP       stored85
+	JMP       stored103
 
-around84:
+around102:
 	VMOVNTDQ Y9, (SI)
 	VMOVNTDQ Y10, 32(SI)
 	VMOVNTDQ Y11, 64(SI)
 	VMOVNTDQ Y12, 96(SI)
 
-stored85:
-	JMP done82
+stored103:
+	JMP done100
 
-kind83:
+kind101:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z13
 	VPADDD    Z2, Z9, K1, Z13
@@ -2097,105 +2188,105 @@ kind83:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z4, Z10
 	CMPB      76(CX), $0x00
-	JNE       around87
+	JNE       around105
 	VMOVDQU64 Z9, (SI)
 	VMOVDQU64 Z10, 64(SI)
-	JMP       stored88
+	JMP       stored106
 
-around87:
+around105:
 	VMOVNTDQ Z9, (SI)
 	VMOVNTDQ Z10, 64(SI)
 
-stored88:
-	JMP done82
+stored106:
+	JMP done100
 
-done82:
+done100:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R10
-	JNE  block70
+	JNE  block88
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand72
+	JNE  strand90
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn69
+	JMP  turn87
 
-turns71:
-some68:
-some89:
+turns89:
+some86:
+some107:
 	TESTQ      AX, AX
-	JLE        done90
+	JLE        done108
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near91
+	JEQ        near109
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near91:
+near109:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand92:
+strand110:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z8
 	CMPB         273(CX), $0x00
-	JNE          kind94
+	JNE          kind112
 	VCVTPH2PS.Z  (BX), K1, Z9
-	JMP          done93
+	JMP          done111
 
-kind94:
+kind112:
 	VPMOVZXWD.Z (BX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done93
+	JMP         done111
 
-done93:
+done111:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal96
+	JNE    reciprocal114
 	VDIVPS Z7, Z9, Z9
-	JMP    divided97
+	JMP    divided115
 
-reciprocal96:
+reciprocal114:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z9
 
-divided97:
+divided115:
 	VRNDSCALEPS $0x08, Z9, Z9
 	VADDPS      Z8, Z9, Z8
 	VCMPPS      $0x1d, Z5, Z8, K2
 	VCMPPS      $0x12, Z6, Z8, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind99
+	JNE         kind117
 	VCVTPH2PS.Z (DX), K1, Z8
-	JMP         done98
+	JMP         done116
 
-kind99:
+kind117:
 	VPMOVZXWD.Z (DX), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done98
+	JMP         done116
 
-done98:
+done116:
 	VDIVPS    Z7, Z8, Z7
 	VMOVAPS.Z Z7, K2, Z7
 	CMPB      273(CX), $0x00
-	JNE       kind102
+	JNE       kind120
 	VCVTPS2PH $0x00, Z7, Y7
 	VMOVDQU16 Y7, K1, (SI)
-	JMP       done101
+	JMP       done119
 
-kind102:
+kind120:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -2204,9 +2295,9 @@ kind102:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (SI)
-	JMP       done101
+	JMP       done119
 
-done101:
+done119:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -2215,7 +2306,7 @@ done101:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand92
+	JNE  strand110
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -2226,21 +2317,21 @@ done101:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some89
+	JMP  some107
 
-done90:
+done108:
 	TESTQ R8, R8
-	JL    whole104
+	JL    whole122
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	LEAQ  (SI)(AX*2), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned67
+	JMP   aligned85
 
-whole104:
+whole122:
 	DECQ R9
-	JEQ  steps66
+	JEQ  steps84
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -2249,9 +2340,9 @@ whole104:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step65
+	JMP  step83
 
-steps66:
+steps84:
 	VZEROUPPER
 	RET
 
@@ -2272,43 +2363,43 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block106:
+block124:
 	CMPQ       AX, $0x00000040
-	JLT        blocks107
+	JLT        blocks125
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near108
+	JEQ        near126
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near108:
+near126:
 	CMPB    72(CX), $0x00
-	JEQ     loaded109
+	JEQ     loaded127
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded109:
+loaded127:
 	CMPB    73(CX), $0x00
-	JEQ     loaded110
+	JEQ     loaded128
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded110:
+loaded128:
 	CMPB      273(CX), $0x00
-	JNE       kind112
+	JNE       kind130
 	VCVTPH2PS (BX), Z15
 	VCVTPH2PS 32(BX), Z16
 	VCVTPH2PS 64(BX), Z17
 	VCVTPH2PS 96(BX), Z18
-	JMP       done111
+	JMP       done129
 
-kind112:
+kind130:
 	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(BX), Z16
@@ -2321,18 +2412,18 @@ kind112:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done111
+	JMP       done129
 
-done111:
+done129:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal114
+	JNE    reciprocal132
 	VDIVPS Z5, Z15, Z15
 	VDIVPS Z6, Z16, Z16
 	VDIVPS Z7, Z17, Z17
 	VDIVPS Z8, Z18, Z18
-	JMP    divided115
+	JMP    divided133
 
-reciprocal114:
+reciprocal132:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z5, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -2346,7 +2437,7 @@ reciprocal114:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided115:
+divided133:
 	VRNDSCALEPS $0x08, Z15, Z15
 	VRNDSCALEPS $0x08, Z16, Z16
 	VRNDSCALEPS $0x08, Z17, Z17
@@ -2364,14 +2455,14 @@ divided115:
 	VCMPPS      $0x12, Z14, Z17, K3, K3
 	VCMPPS      $0x12, Z14, Z18, K4, K4
 	CMPB        273(CX), $0x00
-	JNE         kind117
+	JNE         kind135
 	VCVTPH2PS   (DX), Z15
 	VCVTPH2PS   32(DX), Z16
 	VCVTPH2PS   64(DX), Z17
 	VCVTPH2PS   96(DX), Z18
-	JMP         done116
+	JMP         done134
 
-kind117:
+kind135:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -2384,9 +2475,9 @@ kind117:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done116
+	JMP       done134
 
-done116:
+done134:
 	VDIVPS    Z5, Z15, Z15
 	VDIVPS    Z6, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
@@ -2396,29 +2487,29 @@ done116:
 	VMOVAPS.Z Z17, K3, Z17
 	VMOVAPS.Z Z18, K4, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind120
+	JNE       kind138
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around121
+	JNE       around139
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored122
+	JMP       stored140
 
-around121:
+around139:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored122:
-	JMP done119
+stored140:
+	JMP done137
 
-kind120:
+kind138:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -2444,92 +2535,92 @@ kind120:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around124
+	JNE       around142
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored125
+	JMP       stored143
 
-around124:
+around142:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored125:
-	JMP done119
+stored143:
+	JMP done137
 
-done119:
+done137:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block106
+	JMP  block124
 
-blocks107:
-some126:
+blocks125:
+some144:
 	TESTQ     AX, AX
-	JLE       done127
+	JLE       done145
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded128
+	JEQ       loaded146
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded128:
+loaded146:
 	CMPB      73(CX), $0x00
-	JEQ       loaded129
+	JEQ       loaded147
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded129:
+loaded147:
 	CMPB        273(CX), $0x00
-	JNE         kind131
+	JNE         kind149
 	VCVTPH2PS.Z (BX), K1, Z15
-	JMP         done130
+	JMP         done148
 
-kind131:
+kind149:
 	VPMOVZXWD.Z (BX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done130
+	JMP         done148
 
-done130:
+done148:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal133
+	JNE    reciprocal151
 	VDIVPS Z5, Z15, Z15
-	JMP    divided134
+	JMP    divided152
 
-reciprocal133:
+reciprocal151:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided134:
+divided152:
 	VRNDSCALEPS $0x08, Z15, Z15
 	VADDPS      Z9, Z15, Z15
 	VCMPPS      $0x1d, Z13, Z15, K2
 	VCMPPS      $0x12, Z14, Z15, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind136
+	JNE         kind154
 	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done135
+	JMP         done153
 
-kind136:
+kind154:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done135
+	JMP         done153
 
-done135:
+done153:
 	VDIVPS    Z5, Z15, Z15
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind139
+	JNE       kind157
 	VCVTPS2PH $0x00, Z15, Y15
 	VMOVDQU16 Y15, K1, (SI)
-	JMP       done138
+	JMP       done156
 
-kind139:
+kind157:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -2538,18 +2629,18 @@ kind139:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	VMOVDQU16 Y15, K1, (SI)
-	JMP       done138
+	JMP       done156
 
-done138:
+done156:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  some126
+	JMP  some144
 
-done127:
+done145:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4257,60 +4348,128 @@ done41:
 	JMP  line29
 
 lines30:
-	CMPB 275(CX), $0x00
-	JNE  tail48
+	CMPB  275(CX), $0x00
+	JNE   tail48
+	CMPQ  R13, $0x00000010
+	JLT   fewer49
+	TESTQ R10, R10
+	JNE   some50
 
+asked51:
+	CMPB      273(CX), $0x00
+	JNE       kind53
+	VCVTPH2PS (BX)(R14*2), Z8
+	JMP       done52
+
+kind53:
+	VPMOVZXWD (BX)(R14*2), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VMOVAPS   Z8, Z8
+	JMP       done52
+
+done52:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal55
+	VDIVPS Z7, Z8, Z8
+
+divided56:
+	VCMPPS    $0x1d, Z5, Z8, K1
+	VCMPPS    $0x12, Z6, Z8, K1, K1
+	CMPB      273(CX), $0x00
+	JNE       kind58
+	VCVTPH2PS (DX)(R14*2), Z8
+	JMP       done57
+
+kind58:
+	VPMOVZXWD (DX)(R14*2), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VMOVAPS   Z8, Z8
+	JMP       done57
+
+done57:
+	VDIVPS    Z7, Z8, Z8
+	VMOVAPS.Z Z8, K1, Z8
+	CMPB      273(CX), $0x00
+	JNE       kind61
+	VCVTPS2PH $0x00, Z8, Y8
+	CMPB      76(CX), $0x00
+	JNE       around62
+	VMOVDQU64 Y8, (SI)(R14*2)
+
+stored63:
+	JMP done60
+
+kind61:
+	VPTESTMD  Z0, Z8, K1
+	VPADDD    Z1, Z8, Z9
+	VPADDD    Z2, Z8, K1, Z9
+	VCMPPS    $0x03, Z8, Z8, K1
+	VMOVDQU32 Z3, K1, Z9
+	VPSRLD    $0x10, Z9, Z8
+	VPMOVDW   Z8, Y8
+	CMPB      76(CX), $0x00
+	JNE       around65
+	VMOVDQU64 Y8, (SI)(R14*2)
+
+stored66:
+	JMP done60
+
+done60:
+	ADDQ $0x00000010, R14
+	SUBQ $0x00000010, R13
+
+fewer49:
 some7:
-some49:
+some67:
 	TESTQ R13, R13
-	JLE   done50
+	JLE   done68
 	MOVQ  $-1, R15
 	BZHIQ R13, R15, R15
 	KMOVW R15, K1
 	TESTQ R10, R10
-	JNE   some51
+	JNE   some69
 
-asked52:
+asked70:
 	CMPB        273(CX), $0x00
-	JNE         kind54
+	JNE         kind72
 	VCVTPH2PS.Z (BX)(R14*2), K1, Z8
-	JMP         done53
+	JMP         done71
 
-kind54:
+kind72:
 	VPMOVZXWD.Z (BX)(R14*2), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done53
+	JMP         done71
 
-done53:
+done71:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal56
+	JNE    reciprocal74
 	VDIVPS Z7, Z8, Z8
 
-divided57:
+divided75:
 	VCMPPS      $0x1d, Z5, Z8, K2
 	VCMPPS      $0x12, Z6, Z8, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind59
+	JNE         kind77
 	VCVTPH2PS.Z (DX)(R14*2), K1, Z8
-	JMP         done58
+	JMP         done76
 
-kind59:
+kind77:
 	VPMOVZXWD.Z (DX)(R14*2), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done58
+	JMP         done76
 
-done58:
+done76:
 	VDIVPS    Z7, Z8, Z8
 	VMOVAPS.Z Z8, K2, Z8
 	CMPB      273(CX), $0x00
-	JNE       kind62
+	JNE       kind80
 	VCVTPS2PH $0x00, Z8, Y8
 	VMOVDQU16 Y8, K1, (SI)(R14*2)
-	JMP       done61
+	JMP       done79
 
-kind62:
+kind80:
 	VPTESTMD  Z0, Z8, K2
 	VPADDD    Z1, Z8, Z9
 	VPADDD    Z2, Z8, K2, Z9
@@ -4319,16 +4478,16 @@ kind62:
 	VPSRLD    $0x10, Z9, Z8
 	VPMOVDW   Z8, Y8
 	VMOVDQU16 Y8, K1, (SI)(R14*2)
-	JMP       done61
+	JMP       done79
 
-done61:
+done79:
 	ADDQ $0x00000010, R14
 	SUBQ $0x00000010, R13
-	JMP  some49
+	JMP  some67
 
-done50:
+done68:
 	CMPB 275(CX), $0x00
-	JNE  taken64
+	JNE  taken82
 
 done8:
 	ADDQ 152(CX), R11
@@ -4430,20 +4589,41 @@ tail48:
 	SUBQ  R15, SI
 	JMP   some7
 
-some51:
+some50:
 	LEAQ       (DX)(R10*1), R15
 	PREFETCHT1 (R15)(R14*2)
 	LEAQ       (BX)(R10*1), R15
 	PREFETCHT1 (R15)(R14*2)
-	JMP        asked52
+	JMP        asked51
 
-reciprocal56:
+reciprocal55:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z7, Z9, Z9
 	VMULPS       Z9, Z8, Z8
-	JMP          divided57
+	JMP          divided56
 
-taken64:
+around62:
+	VMOVNTDQ Y8, (SI)(R14*2)
+	JMP      stored63
+
+around65:
+	VMOVNTDQ Y8, (SI)(R14*2)
+	JMP      stored66
+
+some69:
+	LEAQ       (DX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*2)
+	LEAQ       (BX)(R10*1), R15
+	PREFETCHT1 (R15)(R14*2)
+	JMP        asked70
+
+reciprocal74:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z7, Z9, Z9
+	VMULPS       Z9, Z8, Z8
+	JMP          divided75
+
+taken82:
 	ADDQ      R13, R14
 	MOVQ      248(CX), SI
 	CMPQ      R14, AX
@@ -4459,13 +4639,13 @@ taken64:
 	JMP       whole6
 
 other2:
-step65:
+step83:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned67
+	JEQ     aligned85
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -4475,39 +4655,39 @@ step65:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some68
+	JMP     some86
 
-aligned67:
-turn69:
+aligned85:
+turn87:
 	CMPQ AX, 104(CX)
-	JLT  turns71
+	JLT  turns89
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand72:
+strand90:
 	VBROADCASTSS (R12), Z7
 	VBROADCASTSS 1024(R12), Z8
 	MOVQ         104(CX), R10
 
-block70:
+block88:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near73
+	JEQ        near91
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 (BX)(R13*1)
 	PREFETCHT1 64(BX)(R13*1)
 
-near73:
+near91:
 	CMPB      273(CX), $0x00
-	JNE       kind75
+	JNE       kind93
 	VCVTPH2PS (BX), Z8
 	VCVTPH2PS 32(BX), Z9
 	VCVTPH2PS 64(BX), Z10
 	VCVTPH2PS 96(BX), Z11
-	JMP       done74
+	JMP       done92
 
-kind75:
+kind93:
 	VPMOVZXWD (BX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(BX), Z9
@@ -4520,18 +4700,18 @@ kind75:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done74
+	JMP       done92
 
-done74:
+done92:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal77
+	JNE    reciprocal95
 	VDIVPS Z7, Z8, Z8
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 	VDIVPS Z7, Z11, Z11
-	JMP    divided78
+	JMP    divided96
 
-reciprocal77:
+reciprocal95:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z7, Z12, Z12
 	VMULPS       Z12, Z8, Z8
@@ -4545,7 +4725,7 @@ reciprocal77:
 	VDIVPS       Z7, Z12, Z12
 	VMULPS       Z12, Z11, Z11
 
-divided78:
+divided96:
 	VCMPPS    $0x1d, Z5, Z8, K1
 	VCMPPS    $0x1d, Z5, Z9, K2
 	VCMPPS    $0x1d, Z5, Z10, K3
@@ -4555,14 +4735,14 @@ divided78:
 	VCMPPS    $0x12, Z6, Z10, K3, K3
 	VCMPPS    $0x12, Z6, Z11, K4, K4
 	CMPB      273(CX), $0x00
-	JNE       kind80
+	JNE       kind98
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
 	VCVTPH2PS 96(DX), Z11
-	JMP       done79
+	JMP       done97
 
-kind80:
+kind98:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -4575,9 +4755,9 @@ kind80:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done79
+	JMP       done97
 
-done79:
+done97:
 	VDIVPS    Z7, Z8, Z8
 	VDIVPS    Z7, Z9, Z9
 	VDIVPS    Z7, Z10, Z10
@@ -4587,29 +4767,29 @@ done79:
 	VMOVAPS.Z Z10, K3, Z10
 	VMOVAPS.Z Z11, K4, Z11
 	CMPB      273(CX), $0x00
-	JNE       kind83
+	JNE       kind101
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around84
+	JNE       around102
 	VMOVDQU64 Y8, (SI)
 	VMOVDQU64 Y9, 32(SI)
 	VMOVDQU64 Y10, 64(SI)
 	VMOVDQU64 Y11, 96(SI)
-	JMP       stored85
+	JMP       stored103
 
-around84:
+around102:
 	VMOVNTDQ Y8, (SI)
 	VMOVNTDQ Y9, 32(SI)
 	VMOVNTDQ Y10, 64(SI)
 	VMOVNTDQ Y11, 96(SI)
 
-stored85:
-	JMP done82
+stored103:
+	JMP done100
 
-kind83:
+kind101:
 	VPTESTMD  Z0, Z8, K1
 	VPADDD    Z1, Z8, Z12
 	VPADDD    Z2, Z8, K1, Z12
@@ -4635,103 +4815,103 @@ kind83:
 	VMOVDQA64 Z14, Z9
 	VPERMT2W  Z15, Z4, Z9
 	CMPB      76(CX), $0x00
-	JNE       around87
+	JNE       around105
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
-	JMP       stored88
+	JMP       stored106
 
-around87:
+around105:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 
-stored88:
-	JMP done82
+stored106:
+	JMP done100
 
-done82:
+done100:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R10
-	JNE  block70
+	JNE  block88
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand72
+	JNE  strand90
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn69
+	JMP  turn87
 
-turns71:
-some68:
-some89:
+turns89:
+some86:
+some107:
 	TESTQ      AX, AX
-	JLE        done90
+	JLE        done108
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near91
+	JEQ        near109
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near91:
+near109:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand92:
+strand110:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z8
 	CMPB         273(CX), $0x00
-	JNE          kind94
+	JNE          kind112
 	VCVTPH2PS.Z  (BX), K1, Z8
-	JMP          done93
+	JMP          done111
 
-kind94:
+kind112:
 	VPMOVZXWD.Z (BX), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done93
+	JMP         done111
 
-done93:
+done111:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal96
+	JNE    reciprocal114
 	VDIVPS Z7, Z8, Z8
-	JMP    divided97
+	JMP    divided115
 
-reciprocal96:
+reciprocal114:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z7, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided97:
+divided115:
 	VCMPPS      $0x1d, Z5, Z8, K2
 	VCMPPS      $0x12, Z6, Z8, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind99
+	JNE         kind117
 	VCVTPH2PS.Z (DX), K1, Z8
-	JMP         done98
+	JMP         done116
 
-kind99:
+kind117:
 	VPMOVZXWD.Z (DX), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done98
+	JMP         done116
 
-done98:
+done116:
 	VDIVPS    Z7, Z8, Z7
 	VMOVAPS.Z Z7, K2, Z7
 	CMPB      273(CX), $0x00
-	JNE       kind102
+	JNE       kind120
 	VCVTPS2PH $0x00, Z7, Y7
 	VMOVDQU16 Y7, K1, (SI)
-	JMP       done101
+	JMP       done119
 
-kind102:
+kind120:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -4740,9 +4920,9 @@ kind102:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (SI)
-	JMP       done101
+	JMP       done119
 
-done101:
+done119:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -4751,7 +4931,7 @@ done101:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand92
+	JNE  strand110
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -4762,21 +4942,21 @@ done101:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some89
+	JMP  some107
 
-done90:
+done108:
 	TESTQ R8, R8
-	JL    whole104
+	JL    whole122
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	LEAQ  (SI)(AX*2), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned67
+	JMP   aligned85
 
-whole104:
+whole122:
 	DECQ R9
-	JEQ  steps66
+	JEQ  steps84
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -4785,9 +4965,9 @@ whole104:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step65
+	JMP  step83
 
-steps66:
+steps84:
 	VZEROUPPER
 	RET
 
@@ -4808,43 +4988,43 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block106:
+block124:
 	CMPQ       AX, $0x00000040
-	JLT        blocks107
+	JLT        blocks125
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near108
+	JEQ        near126
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near108:
+near126:
 	CMPB    72(CX), $0x00
-	JEQ     loaded109
+	JEQ     loaded127
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded109:
+loaded127:
 	CMPB    73(CX), $0x00
-	JEQ     loaded110
+	JEQ     loaded128
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z9
 	VMOVUPS 128(R8), Z9
 	VMOVUPS 192(R8), Z9
 
-loaded110:
+loaded128:
 	CMPB      273(CX), $0x00
-	JNE       kind112
+	JNE       kind130
 	VCVTPH2PS (BX), Z9
 	VCVTPH2PS 32(BX), Z12
 	VCVTPH2PS 64(BX), Z13
 	VCVTPH2PS 96(BX), Z14
-	JMP       done111
+	JMP       done129
 
-kind112:
+kind130:
 	VPMOVZXWD (BX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(BX), Z12
@@ -4857,18 +5037,18 @@ kind112:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done111
+	JMP       done129
 
-done111:
+done129:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal114
+	JNE    reciprocal132
 	VDIVPS Z5, Z9, Z9
 	VDIVPS Z6, Z12, Z12
 	VDIVPS Z7, Z13, Z13
 	VDIVPS Z8, Z14, Z14
-	JMP    divided115
+	JMP    divided133
 
-reciprocal114:
+reciprocal132:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z5, Z15, Z15
 	VMULPS       Z15, Z9, Z9
@@ -4882,7 +5062,7 @@ reciprocal114:
 	VDIVPS       Z8, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided115:
+divided133:
 	VCMPPS    $0x1d, Z10, Z9, K1
 	VCMPPS    $0x1d, Z10, Z12, K2
 	VCMPPS    $0x1d, Z10, Z13, K3
@@ -4892,14 +5072,14 @@ divided115:
 	VCMPPS    $0x12, Z11, Z13, K3, K3
 	VCMPPS    $0x12, Z11, Z14, K4, K4
 	CMPB      273(CX), $0x00
-	JNE       kind117
+	JNE       kind135
 	VCVTPH2PS (DX), Z9
 	VCVTPH2PS 32(DX), Z12
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
-	JMP       done116
+	JMP       done134
 
-kind117:
+kind135:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z12
@@ -4912,9 +5092,9 @@ kind117:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done116
+	JMP       done134
 
-done116:
+done134:
 	VDIVPS    Z5, Z9, Z9
 	VDIVPS    Z6, Z12, Z12
 	VDIVPS    Z7, Z13, Z13
@@ -4924,29 +5104,29 @@ done116:
 	VMOVAPS.Z Z13, K3, Z13
 	VMOVAPS.Z Z14, K4, Z14
 	CMPB      273(CX), $0x00
-	JNE       kind120
+	JNE       kind138
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z12, Y12
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	CMPB      76(CX), $0x00
-	JNE       around121
+	JNE       around139
 	VMOVDQU64 Y9, (SI)
 	VMOVDQU64 Y12, 32(SI)
 	VMOVDQU64 Y13, 64(SI)
 	VMOVDQU64 Y14, 96(SI)
-	JMP       stored122
+	JMP       stored140
 
-around121:
+around139:
 	VMOVNTDQ Y9, (SI)
 	VMOVNTDQ Y12, 32(SI)
 	VMOVNTDQ Y13, 64(SI)
 	VMOVNTDQ Y14, 96(SI)
 
-stored122:
-	JMP done119
+stored140:
+	JMP done137
 
-kind120:
+kind138:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z15
 	VPADDD    Z2, Z9, K1, Z15
@@ -4972,90 +5152,90 @@ kind120:
 	VMOVDQA64 Z17, Z12
 	VPERMT2W  Z18, Z4, Z12
 	CMPB      76(CX), $0x00
-	JNE       around124
+	JNE       around142
 	VMOVDQU64 Z9, (SI)
 	VMOVDQU64 Z12, 64(SI)
-	JMP       stored125
+	JMP       stored143
 
-around124:
+around142:
 	VMOVNTDQ Z9, (SI)
 	VMOVNTDQ Z12, 64(SI)
 
-stored125:
-	JMP done119
+stored143:
+	JMP done137
 
-done119:
+done137:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block106
+	JMP  block124
 
-blocks107:
-some126:
+blocks125:
+some144:
 	TESTQ     AX, AX
-	JLE       done127
+	JLE       done145
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded128
+	JEQ       loaded146
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded128:
+loaded146:
 	CMPB      73(CX), $0x00
-	JEQ       loaded129
+	JEQ       loaded147
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded129:
+loaded147:
 	CMPB        273(CX), $0x00
-	JNE         kind131
+	JNE         kind149
 	VCVTPH2PS.Z (BX), K1, Z9
-	JMP         done130
+	JMP         done148
 
-kind131:
+kind149:
 	VPMOVZXWD.Z (BX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done130
+	JMP         done148
 
-done130:
+done148:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal133
+	JNE    reciprocal151
 	VDIVPS Z5, Z9, Z9
-	JMP    divided134
+	JMP    divided152
 
-reciprocal133:
+reciprocal151:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z5, Z12, Z12
 	VMULPS       Z12, Z9, Z9
 
-divided134:
+divided152:
 	VCMPPS      $0x1d, Z10, Z9, K2
 	VCMPPS      $0x12, Z11, Z9, K2, K2
 	CMPB        273(CX), $0x00
-	JNE         kind136
+	JNE         kind154
 	VCVTPH2PS.Z (DX), K1, Z9
-	JMP         done135
+	JMP         done153
 
-kind136:
+kind154:
 	VPMOVZXWD.Z (DX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done135
+	JMP         done153
 
-done135:
+done153:
 	VDIVPS    Z5, Z9, Z9
 	VMOVAPS.Z Z9, K2, Z9
 	CMPB      273(CX), $0x00
-	JNE       kind139
+	JNE       kind157
 	VCVTPS2PH $0x00, Z9, Y9
 	VMOVDQU16 Y9, K1, (SI)
-	JMP       done138
+	JMP       done156
 
-kind139:
+kind157:
 	VPTESTMD  Z0, Z9, K2
 	VPADDD    Z1, Z9, Z12
 	VPADDD    Z2, Z9, K2, Z12
@@ -5064,18 +5244,18 @@ kind139:
 	VPSRLD    $0x10, Z12, Z9
 	VPMOVDW   Z9, Y9
 	VMOVDQU16 Y9, K1, (SI)
-	JMP       done138
+	JMP       done156
 
-done138:
+done156:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  some126
+	JMP  some144
 
-done127:
+done145:
 	DECQ 264(CX)
 	JLE  last
 	MOVQ 232(CX), DX

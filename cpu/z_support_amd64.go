@@ -26,46 +26,66 @@ func foldMinMaxAVX2(lo *float32, hi *float32) (least float32, largest float32, n
 //go:noescape
 func sumGroupsAVX2(terms *float32, n int, count int, to *float32)
 
-// groupExtremesAVX2F32 stores, of count groups of n elements, the bits that are largest as
-// unsigned and as signed numbers, or 0: n is 8 or more.
+// groupExtremesAVX512F32 stores the smallest and the largest of the elements, and of 0, of count groups of n elements, or NaNs.
 //
 //go:noescape
-func groupExtremesAVX2F32(x *byte, n int, count int, lo *float32, hi *float32)
+func groupExtremesAVX512F32(x *byte, n int, count int, lo *byte, hi *byte)
 
-// fewExtremesAVX2F32 is groupExtremesAVX2F32 for groups of fewer elements: keep has all bits of the n lanes
-// that these are, and no others of 8, which are read, too.
+// groupExtremesAVX512F16 stores the smallest and the largest of the elements, and of 0, of count groups of n elements, or NaNs.
 //
 //go:noescape
-func fewExtremesAVX2F32(x *byte, n int, count int, keep *int32, lo *float32, hi *float32)
+func groupExtremesAVX512F16(x *byte, n int, count int, lo *byte, hi *byte)
 
-// groupExtremesAVX2F16 stores, of count groups of n elements, the bits that are largest as
-// unsigned and as signed numbers, or 0: n is 8 or more.
+// groupExtremesAVX512BF16 stores the smallest and the largest of the elements, and of 0, of count groups of n elements, or NaNs.
 //
 //go:noescape
-func groupExtremesAVX2F16(x *byte, n int, count int, lo *float32, hi *float32)
+func groupExtremesAVX512BF16(x *byte, n int, count int, lo *byte, hi *byte)
 
-// fewExtremesAVX2F16 is groupExtremesAVX2F16 for groups of fewer elements: keep has all bits of the n lanes
-// that these are, and no others of 8, which are read, too.
+// groupExtremesAVX512F64 stores the smallest and the largest of the elements, and of 0, of count groups of n elements, or NaNs.
 //
 //go:noescape
-func fewExtremesAVX2F16(x *byte, n int, count int, keep *int32, lo *float32, hi *float32)
+func groupExtremesAVX512F64(x *byte, n int, count int, lo *byte, hi *byte)
 
-// groupExtremesAVX2BF16 stores, of count groups of n elements, the bits that are largest as
-// unsigned and as signed numbers, or 0: n is 8 or more.
+// groupExtremesAVX2F32 stores the smallest and the largest of the elements, and of 0, of count groups of n elements, or NaNs.
+// n is 8 or more.
 //
 //go:noescape
-func groupExtremesAVX2BF16(x *byte, n int, count int, lo *float32, hi *float32)
+func groupExtremesAVX2F32(x *byte, n int, count int, lo *byte, hi *byte)
 
-// fewExtremesAVX2BF16 is groupExtremesAVX2BF16 for groups of fewer elements: keep has all bits of the n lanes
-// that these are, and no others of 8, which are read, too.
+// fewExtremesAVX2F32 does so for groups of fewer elements than a vector has: keep has all bits of the n lanes that these are,
+// and no others of those, which are read, too.
 //
 //go:noescape
-func fewExtremesAVX2BF16(x *byte, n int, count int, keep *int32, lo *float32, hi *float32)
+func fewExtremesAVX2F32(x *byte, n int, count int, keep *int32, lo *byte, hi *byte)
+
+// groupExtremesAVX2F16 stores the smallest and the largest of the elements, and of 0, of count groups of n elements, or NaNs.
+// n is 8 or more.
+//
+//go:noescape
+func groupExtremesAVX2F16(x *byte, n int, count int, lo *byte, hi *byte)
+
+// fewExtremesAVX2F16 does so for groups of fewer elements than a vector has: keep has all bits of the n lanes that these are,
+// and no others of those, which are read, too.
+//
+//go:noescape
+func fewExtremesAVX2F16(x *byte, n int, count int, keep *int32, lo *byte, hi *byte)
+
+// groupExtremesAVX2BF16 stores the smallest and the largest of the elements, and of 0, of count groups of n elements, or NaNs.
+// n is 8 or more.
+//
+//go:noescape
+func groupExtremesAVX2BF16(x *byte, n int, count int, lo *byte, hi *byte)
+
+// fewExtremesAVX2BF16 does so for groups of fewer elements than a vector has: keep has all bits of the n lanes that these are,
+// and no others of those, which are read, too.
+//
+//go:noescape
+func fewExtremesAVX2BF16(x *byte, n int, count int, keep *int32, lo *byte, hi *byte)
 
 // groupExtremesAVX2F64 stores, of count groups of n elements, the smallest and the largest and 0, or NaNs: n is 4 or more.
 //
 //go:noescape
-func groupExtremesAVX2F64(x *byte, n int, count int, lo *float64, hi *float64)
+func groupExtremesAVX2F64(x *byte, n int, count int, lo *byte, hi *byte)
 
 // columnExtremesAVX2F32 makes lo and hi the extremes of what they are and of n columns, whose rows are step bytes apart,
 // hi a NaN where there is one: n is 8 or more. It asks for what is ahead bytes behind.

@@ -453,6 +453,33 @@ var matmulKernels = []matmulFunctions{
 	},
 }
 
+var groupExtremeKernels = []groupExtremeKernel{
+	{
+		needs: AVX512, dtype: tensor.F32, least: 1, run: groupExtremesAVX512F32,
+	},
+	{
+		needs: AVX512, dtype: tensor.F64, least: 1, run: groupExtremesAVX512F64,
+	},
+	{
+		needs: AVX512, dtype: tensor.BF16, least: 1, run: groupExtremesAVX512BF16,
+	},
+	{
+		needs: AVX512, dtype: tensor.F16, least: 1, run: groupExtremesAVX512F16,
+	},
+	{
+		needs: AVX2, dtype: tensor.F32, least: 8, run: groupExtremesAVX2F32,
+	},
+	{
+		needs: AVX2, dtype: tensor.F64, least: 4, run: groupExtremesAVX2F64,
+	},
+	{
+		needs: AVX2, dtype: tensor.BF16, least: 8, run: groupExtremesAVX2BF16,
+	},
+	{
+		needs: AVX2, dtype: tensor.F16, least: 8, run: groupExtremesAVX2F16,
+	},
+}
+
 var matmulBatches = []matmulBatchKernel{
 	{
 		needs: AVX512, compute: tensor.F32, lanes: 16, run: matmulBatchAVX512F32,

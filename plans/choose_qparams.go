@@ -69,11 +69,6 @@ func runChoice(pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Striped, quanti
 	cpu.ForCompute(t.Compute, chooseThenMap[float32], chooseThenMap[float64])(pl, f, t, minMax, quantize)
 }
 
-// shortestChoice is from how many elements of a group on its parameters are chosen
-// in the kernel that reads them. Shorter groups are quantized by a division for
-// each element in any case (cpu's quickRun), and are faster many at a time.
-const shortestChoice = 64
-
 // chooseThenMap is runChoice in a compute type.
 func chooseThenMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
 	if f.packed >= 0 {
@@ -96,9 +91,6 @@ func chooseThenMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax 
 			fold.choose = pickSupport(cpu.ChooseQParamsRows[C](), t)
 		case p.DType("scale") == t.Compute: // elements are divided by the scale as it is stored
 			fold.choose = pickSupport(cpu.DynamicQuantizeRows[C](), t)
-		}
-		if fold.choose != nil {
-			fold.short = func(_ *groupedPlan, _ *layout, n int64) bool { return n < shortestChoice }
 		}
 	}
 	pl.run = (&reduction[C]{f, minMax, fold, quantize}).run()

@@ -20,10 +20,15 @@ func (r *reduction[C]) mayCopyTiles(c *call, way int) bool {
 	switch {
 	case oneByOne || way == inColumns || g.count() < 2:
 		return false
-	case way > inGroupRuns || way == inGroupRuns && n <= longestShortGroup && r.fold.short(r.groupedPlan, g, n):
+	case way > inGroupRuns || way == inGroupRuns && n <= longestShortGroup && r.short(g, n):
 		return true
 	}
 	return n*g.size[g.dims-1] < fewInCall && (r.cuts(g, 0) || r.cuts(g, 1))
+}
+
+// short reports whether groups are so short that they are better copied than taken where they lie.
+func (r *reduction[C]) short(g *layout, n int64) bool {
+	return r.fold.short(r.groupedPlan, g, n) || r.fold.anyOrder && !r.takesExtremes(g, n)
 }
 
 // cuts reports whether a data input, which is expanded along one of two dimensions, alone keeps these from being joined.

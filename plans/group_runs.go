@@ -14,6 +14,9 @@ import (
 // leastCall is the fewest elements of a call, unless it takes a run of each of 8 groups.
 const leastCall = 512
 
+// nearBytes is about how many bytes of elements the first cache holds while they are read twice.
+const nearBytes = 1 << 15
+
 // tooShortRuns reports whether groups of several runs of n elements are better gathered: runs are short,
 // or calls with one of each group, and there are enough to pay for it. Kernels that hold the sums of runs lose less.
 func (f *groupedPlan) tooShortRuns(n, rows, groups int64, held bool) bool {
@@ -43,8 +46,11 @@ func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest int64) int64 
 	switch {
 	case rows == 1 && f.codesFollow(c, n):
 		most := int64(cpu.MaxGroupRuns)
-		if held {
+		switch {
+		case held:
 			most = cpu.Block // room for their results
+		case anyOrder && f.takesExtremes(g, n):
+			most = min(cpu.Block, max(8, nearBytes/(n*f.size[0])))
 		}
 		c.groupsPerTile = min(most, max(jobSize/2, min(longest, n*g.count()/calls))/n)
 		if f.packed >= 0 {
@@ -75,7 +81,8 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 		rows, size := c.members.rows()
 		n := int(size)
 		a := f.armGroups(c, w, first, groups)
-		if fold.choose != nil && rows == 1 && (then != nil || !f.choosesLater(a, n)) {
+		atOnce := rows == 1 && fold.extremes != nil && f.takesExtremes(&c.groups, size)
+		if fold.choose != nil && rows == 1 && !atOnce {
 			results := resultsOf[C](w, int(groups))
 			a.Ahead = c.nextGroups(f, 1)
 			if fold.choose(n, a, results) {
@@ -85,7 +92,7 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 			a = f.armGroups(c, w, first, groups)
 		}
 		var results [2][]C
-		if rows == 1 && fold.extremes != nil && f.extremesOfRuns(a, n) {
+		if atOnce {
 			results = resultsOf[C](w, int(groups))
 			fold.extremes(&w.scratch, a.In[0], n, results)
 		} else {
@@ -180,11 +187,12 @@ func (f *groupedPlan) moveRows(c *call, w *worker, a *cpu.Args, first, to, by in
 	f.copyTile(c, w, a, first, int64(a.Runs.Steps), to)
 }
 
-// extremesOfRuns reports whether the kernel for the extremes of short groups
-// (cpu.GroupExtremes) is the fastest for these groups, too. With AVX-512, MinMax
-// reads long runs as fast.
-func (f *groupedPlan) extremesOfRuns(a *cpu.Args, n int) bool {
-	return a.Runs.Step[0] == int64(n)*f.size[0] && (n <= 1024 || f.compute == tensor.F32 && f.isa < cpu.AVX512)
+// takesExtremes reports whether the extremes of all groups of a call are found together (cpu.GroupExtremes), and all
+// parameters chosen then: of groups that follow one another, unless they are so long that what is done between one and the
+// next takes no time.
+func (f *groupedPlan) takesExtremes(g *layout, n int64) bool {
+	const longest, longestBytes = 1024, 1 << 11 // measured on Zen 5, the latter with AVX-512
+	return g.stride[0][g.dims-1] == n*f.size[0] && n <= longest && (f.isa < cpu.AVX512 || n*f.size[0] < longestBytes)
 }
 
 // takesRows reports whether a call may take one of several runs of each group, of n elements.
@@ -194,12 +202,6 @@ func (f *groupedPlan) takesRows(l *layout, n int64, anyOrder bool) bool {
 		return f.isa != cpu.AVX2 || f.isa.TakesRuns(n, tensor.None, 0, once)
 	}
 	return n%cpu.Lanes == 0 || cpu.Lanes%n == 0 || n > cpu.Lanes && f.sumsRuns(l, n)
-}
-
-// choosesLater reports whether the kernel for the extremes of many groups, whose parameters are chosen later, is faster
-// than one that chooses those of each group.
-func (f *groupedPlan) choosesLater(a *cpu.Args, n int) bool {
-	return f.size[0] == 4 && n < 320 && f.extremesOfRuns(a, n) // measured on Zen 5; 16-bit elements gain nothing
 }
 
 // groupResults folds what a kernel left in the lanes of groups: sums, by the kernel that sums

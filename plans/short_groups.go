@@ -11,7 +11,7 @@ import (
 // and accumulators for each element.
 
 const (
-	longestShortGroup = 256       // elements of a group of extremes
+	longestShortGroup = 256       // elements of a group of extremes that is better copied than read where it lies
 	longestShortSum   = 127       // of a group of sums
 	mostShortGroups   = cpu.Block // of a tile: room for their results
 )
@@ -42,11 +42,8 @@ func (f *groupedPlan) sumsRuns(l *layout, n int64) bool {
 // holdsRuns reports whether kernels hold the sums of runs in registers.
 func (f *groupedPlan) holdsRuns() bool { return f.isa.HoldsRuns(f.compute, f.args.Attrs.Code) }
 
-// shortExtremes is shortSum for extremes.
-func shortExtremes(f *groupedPlan, _ *layout, n int64) bool {
-	const once = true // no element may be handled twice
-	return n <= longestShortGroup || !f.isa.TakesRuns(n, tensor.None, 0, once)
-}
+// shortExtremes is shortSum for extremes: elements are mapped with these afterwards.
+func shortExtremes(f *groupedPlan, l *layout, n int64) bool { return !f.takesRuns(l, n) }
 
 // tryShortGroups lays out a reduction of such groups, and returns the number of
 // its jobs; 0 where they are longer, or lie otherwise.

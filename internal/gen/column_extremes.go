@@ -18,6 +18,22 @@ func columnExtremes(c *build.Context) {
 	(&columnKernel{typeName: "F64", result: "float64", size: 8, lanes: 4, load: load, fold: doubleExtremes(c)}).emit(c)
 }
 
+// extremeType is a type of elements whose extremes are taken as of f32.
+type extremeType struct {
+	name string
+	size int
+	load func(c *build.Context, from operand.Mem, to reg.VecVirtual)
+}
+
+var extremeTypes = []extremeType{
+	{"F32", 4, func(c *build.Context, from operand.Mem, to reg.VecVirtual) { c.VMOVUPS(from, to) }},
+	{"F16", 2, func(c *build.Context, from operand.Mem, to reg.VecVirtual) { c.VCVTPH2PS(from, to) }},
+	{"BF16", 2, func(c *build.Context, from operand.Mem, to reg.VecVirtual) {
+		c.VPMOVZXWD(from, to)
+		c.VPSLLD(operand.Imm(16), to, to)
+	}},
+}
+
 // columnFold is how extremes of one vector of columns are taken: v holds the
 // smallest, the largest, and what else there is to keep.
 type columnFold struct {

@@ -54,89 +54,10 @@ func lanesInTurn(c *build.Context, terms, n reg.GPVirtual, lanes []reg.VecVirtua
 	c.Label("turned")
 }
 
-// extremeType is a type of elements whose extremes are taken as of f32.
-type extremeType struct {
-	name string
-	size int
-	load func(c *build.Context, from operand.Mem, to reg.VecVirtual)
-}
-
-var extremeTypes = []extremeType{
-	{"F32", 4, func(c *build.Context, from operand.Mem, to reg.VecVirtual) { c.VMOVUPS(from, to) }},
-	{"F16", 2, func(c *build.Context, from operand.Mem, to reg.VecVirtual) { c.VCVTPH2PS(from, to) }},
-	{"BF16", 2, func(c *build.Context, from operand.Mem, to reg.VecVirtual) {
-		c.VPMOVZXWD(from, to)
-		c.VPSLLD(operand.Imm(16), to, to)
-	}},
-}
-
-// groupExtremes finds the largest bits of the elements of short groups: see
-// heldExtremes.
-func groupExtremes(c *build.Context) {
-	for _, t := range extremeTypes {
-		name := "groupExtremesAVX2" + t.name
-		beginFunction(c, name, "func(x *byte, n, count int, lo, hi *float32)",
-			name+" stores, of count groups of n elements, the bits that are largest as", "unsigned and as signed numbers, or 0: n is 8 or more.")
-		x, n, count, lo, hi := param(c, "x"), param(c, "n"), param(c, "count"), param(c, "lo"), param(c, "hi")
-		c.Label("group")
-		least, largest, v, left := c.YMM(), c.YMM(), c.YMM(), c.GP64()
-		c.VPXOR(least, least, least)
-		c.VPXOR(largest, largest, largest)
-		take := func() {
-			t.load(c, operand.Mem{Base: x}, v)
-			c.ADDQ(operand.Imm(uint64(8*t.size)), x)
-			c.VPMAXUD(v, least, least)
-			c.VPMAXSD(v, largest, largest)
-		}
-		c.MOVQ(n, left)
-		c.Label("vector")
-		take()
-		c.SUBQ(operand.Imm(8), left)
-		branch(c.CMPQ, left, operand.Imm(8), c.JGE, "vector")
-		branch(c.TESTQ, left, left, c.JEQ, "group_done")
-		c.LEAQ(operand.Mem{Base: x, Index: left, Scale: uint8(t.size), Disp: -8 * t.size}, x) // some a second time
-		take()
-		c.Label("group_done")
-		storeExtremes(c, least, largest, lo, hi)
-		c.DECQ(count)
-		c.JNE(operand.LabelRef("group"))
-		endFunction(c)
-		fewExtremes(c, t)
-	}
-}
-
-// fewExtremes does so for groups of less than a vector, of which it keeps some lanes: zeros change no extreme.
-func fewExtremes(c *build.Context, t extremeType) {
-	name := "fewExtremesAVX2" + t.name
-	beginFunction(c, name, "func(x *byte, n, count int, keep *int32, lo, hi *float32)",
-		name+" is groupExtremesAVX2"+t.name+" for groups of fewer elements: keep has all bits of the n lanes", "that these are, and no others of 8, which are read, too.")
-	x, n, count, lo, hi := param(c, "x"), param(c, "n"), param(c, "count"), param(c, "lo"), param(c, "hi")
-	keep, least, largest, zero := c.YMM(), c.YMM(), c.YMM(), c.YMM()
-	c.VMOVDQU(operand.Mem{Base: param(c, "keep")}, keep)
-	c.VPXOR(zero, zero, zero)
-	c.IMUL3Q(operand.Imm(uint64(t.size)), n, n)
-	while(c, count, 1, "group", "done", func() {
-		t.load(c, operand.Mem{Base: x}, least)
-		c.VPAND(keep, least, least)
-		c.VPMAXSD(zero, least, largest)
-		c.ADDQ(n, x)
-		storeExtremes(c, least, largest, lo, hi)
-	})
-	endFunction(c)
-}
-
-// storeExtremes stores a group's, and moves on.
-func storeExtremes(c *build.Context, least, largest reg.VecVirtual, lo, hi reg.GPVirtual) {
-	c.VMOVSS(foldHalves(c, []reg.VecVirtual{least}, c.VPMAXUD, c.VPMAXUD), operand.Mem{Base: lo})
-	c.VMOVSS(foldHalves(c, []reg.VecVirtual{largest}, c.VPMAXSD, c.VPMAXSD), operand.Mem{Base: hi})
-	c.ADDQ(operand.Imm(4), lo)
-	c.ADDQ(operand.Imm(4), hi)
-}
-
 // groupExtremesOfDoubles finds the extremes of short groups of f64: AVX2 has no largest of such bits.
 func groupExtremesOfDoubles(c *build.Context) {
 	const elements, bytes = 4, 32
-	beginFunction(c, "groupExtremesAVX2F64", "func(x *byte, n, count int, lo, hi *float64)",
+	beginFunction(c, "groupExtremesAVX2F64", "func(x *byte, n, count int, lo, hi *byte)",
 		"groupExtremesAVX2F64 stores, of count groups of n elements, the smallest and the largest and 0, or NaNs: n is 4 or more.")
 	x, n, count, lo, hi := param(c, "x"), param(c, "n"), param(c, "count"), param(c, "lo"), param(c, "hi")
 	c.Label("group")

@@ -55,6 +55,16 @@ func (k *kernel) runUnderMasks(n, last, steps, ahead reg.GPVirtual, body func(k 
 	}
 	k.group, k.split = group, false
 	m.share("tail", m.end)
+	for k.group /= 2; k.group > 0; k.group /= 2 { // masked stores take longer
+		if elements := k.group * k.lanes; elements >= 16 && elements*k.out.size < lineBytes {
+			fewer := k.newLabel("fewer")
+			branch(c.CMPQ, m.left, operand.U32(elements), c.JLT, fewer)
+			take(elements)
+			c.SUBQ(operand.U32(elements), m.left)
+			c.Label(fewer)
+		}
+	}
+	k.group = group
 	c.Label(m.some)
 	k.some(m.left, 0, take)
 	m.share("taken", m.goOn)

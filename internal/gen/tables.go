@@ -78,6 +78,7 @@ var kernelTables = []kernelTable{
 	{"matmulKernels", "matmulFunctions", floatTypes, `needs: {I}, other: tensor.{T}, lanes: {L},
 		whole: matmul{K}, half: matmulHalf{K}, wide: matmulWide{K},
 		transposed: matmulTransposed{K}, transposedWide: matmulTransposedWide{K}, transpose: transposeTile{K},`, nil},
+	{"groupExtremeKernels", "groupExtremeKernel", floatTypes, `needs: {I}, dtype: tensor.{T}, least: {1}, run: groupExtremes{K},`, nil},
 	{"matmulBatches", "matmulBatchKernel", floatTypes[:2], `needs: {I}, compute: tensor.{T}, lanes: {L}, run: matmulBatch{K},`, nil},
 }
 
