@@ -139,39 +139,3 @@ func quickColumnParams(n int, scale, zero *float32, zeroStep int, p *columnParam
 	zeroBytesAVX2(&p.zeros[0], zero, zeroStep, n)
 	return quickParamsAVX2(n, scale, zero, zeroStep, &p.first[0], int(unsafe.Sizeof(p.first)), lo, hi)
 }
-
-var packingRows = []Row[Packing]{{"avx2", AVX2, always(Packing{unpackByKernel, packByKernel})}}
-
-// packedStep is what the number of codes of the packing kernels is a multiple of.
-const packedStep = 32
-
-// unpackByKernel is unpack; codes that begin or end within a byte, and those
-// that do not follow each other, are left to the definition.
-func unpackByKernel(codes []int8, base unsafe.Pointer, number, stride int64, d tensor.DType) {
-	head := min(int(number&1), len(codes))
-	whole := (len(codes) - head) / packedStep * packedStep
-	if stride != 1 || whole == 0 {
-		unpack(codes, base, number, stride, d)
-		return
-	}
-	unpack(codes[:head], base, number, 1, d)
-	run := unpackU4
-	if d == tensor.S4 {
-		run = unpackS4
-	}
-	run(&codes[head], (*byte)(unsafe.Add(base, (number+int64(head))>>1)), whole)
-	unpack(codes[head+whole:], base, number+int64(head+whole), 1, d)
-}
-
-// packByKernel is pack, likewise.
-func packByKernel(base unsafe.Pointer, number, stride int64, codes []int8) {
-	head := min(int(number&1), len(codes))
-	whole := (len(codes) - head) / packedStep * packedStep
-	if stride != 1 || whole == 0 {
-		pack(base, number, stride, codes)
-		return
-	}
-	pack(base, number, 1, codes[:head])
-	pack4((*byte)(unsafe.Add(base, (number+int64(head))>>1)), &codes[head], whole)
-	pack(base, number+int64(head+whole), 1, codes[head+whole:])
-}

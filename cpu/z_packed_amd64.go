@@ -18,3 +18,13 @@ func unpackU4(codes *int8, packed *byte, n int)
 //
 //go:noescape
 func pack4(packed *byte, codes *int8, n int)
+
+// unpackRowsAVX2 takes codes apart, each turn's more+1 vectors of 16; values are what halves of bytes mean.
+//
+//go:noescape
+func unpackRowsAVX2(codes *byte, packed *byte, turns int, more int, codesTurn int, packedTurn int, order *[16]byte, values *[16]byte)
+
+// packRowsAVX2 puts codes together.
+//
+//go:noescape
+func packRowsAVX2(packed *byte, codes *byte, turns int, more int, packedTurn int, codesTurn int, order *[16]byte)

@@ -134,3 +134,121 @@ DATA lowBytes<>+26(SB)/2, $0x00ff
 DATA lowBytes<>+28(SB)/2, $0x00ff
 DATA lowBytes<>+30(SB)/2, $0x00ff
 GLOBL lowBytes<>(SB), RODATA|NOPTR, $32
+
+// func unpackRowsAVX2(codes *byte, packed *byte, turns int, more int, codesTurn int, packedTurn int, order *[16]byte, values *[16]byte)
+// Requires: AVX
+TEXT ·unpackRowsAVX2(SB), NOSPLIT, $0-64
+	MOVQ    values+56(FP), AX
+	VMOVDQU (AX), X0
+	MOVQ    more+24(FP), AX
+	MOVQ    order+48(FP), CX
+	VMOVDQU (CX), X1
+	MOVQ    packed+8(FP), CX
+	MOVQ    codes+0(FP), DX
+	MOVQ    packedTurn+40(FP), BX
+	MOVQ    codesTurn+32(FP), SI
+	MOVQ    turns+16(FP), R10
+
+turn:
+	TESTQ R10, R10
+	JLE   done
+	MOVQ  CX, DI
+	MOVQ  DX, R8
+	MOVQ  AX, R9
+
+vector:
+	TESTQ     R9, R9
+	JLE       last
+	VPMOVZXBW (DI), X2
+	VPSLLW    $0x04, X2, X3
+	VPOR      X3, X2, X2
+	VPAND     lowHalves<>+0(SB), X2, X2
+	VPSHUFB   X2, X0, X2
+	VMOVDQU   X2, (R8)
+	ADDQ      $0x08, DI
+	ADDQ      $0x10, R8
+	DECQ      R9
+	JMP       vector
+
+last:
+	VPMOVZXBW (DI), X2
+	VPSLLW    $0x04, X2, X3
+	VPOR      X3, X2, X2
+	VPAND     lowHalves<>+0(SB), X2, X2
+	VPSHUFB   X1, X2, X2
+	VPSHUFB   X2, X0, X2
+	VMOVDQU   X2, (R8)
+	ADDQ      BX, CX
+	ADDQ      SI, DX
+	DECQ      R10
+	JMP       turn
+
+done:
+	VZEROUPPER
+	RET
+
+// func packRowsAVX2(packed *byte, codes *byte, turns int, more int, packedTurn int, codesTurn int, order *[16]byte)
+// Requires: AVX
+TEXT ·packRowsAVX2(SB), NOSPLIT, $0-56
+	MOVQ    more+24(FP), AX
+	MOVQ    order+48(FP), CX
+	VMOVDQU (CX), X0
+	MOVQ    codes+8(FP), CX
+	MOVQ    packed+0(FP), DX
+	MOVQ    codesTurn+40(FP), BX
+	MOVQ    packedTurn+32(FP), SI
+	MOVQ    turns+16(FP), R10
+
+turn:
+	TESTQ R10, R10
+	JLE   done
+	MOVQ  CX, DI
+	MOVQ  DX, R8
+	MOVQ  AX, R9
+
+vector:
+	TESTQ      R9, R9
+	JLE        last
+	VMOVDQU    (DI), X1
+	VPAND      lowHalves<>+0(SB), X1, X1
+	VPMADDUBSW halfWeights<>+0(SB), X1, X1
+	VPACKUSWB  X1, X1, X1
+	VMOVQ      X1, (R8)
+	ADDQ       $0x10, DI
+	ADDQ       $0x08, R8
+	DECQ       R9
+	JMP        vector
+
+last:
+	VMOVDQU    (DI), X1
+	VPSHUFB    X0, X1, X1
+	VPAND      lowHalves<>+0(SB), X1, X1
+	VPMADDUBSW halfWeights<>+0(SB), X1, X1
+	VPACKUSWB  X1, X1, X1
+	VMOVQ      X1, (R8)
+	ADDQ       BX, CX
+	ADDQ       SI, DX
+	DECQ       R10
+	JMP        turn
+
+done:
+	VZEROUPPER
+	RET
+
+DATA halfWeights<>+0(SB)/2, $0x1001
+DATA halfWeights<>+2(SB)/2, $0x1001
+DATA halfWeights<>+4(SB)/2, $0x1001
+DATA halfWeights<>+6(SB)/2, $0x1001
+DATA halfWeights<>+8(SB)/2, $0x1001
+DATA halfWeights<>+10(SB)/2, $0x1001
+DATA halfWeights<>+12(SB)/2, $0x1001
+DATA halfWeights<>+14(SB)/2, $0x1001
+DATA halfWeights<>+16(SB)/2, $0x1001
+DATA halfWeights<>+18(SB)/2, $0x1001
+DATA halfWeights<>+20(SB)/2, $0x1001
+DATA halfWeights<>+22(SB)/2, $0x1001
+DATA halfWeights<>+24(SB)/2, $0x1001
+DATA halfWeights<>+26(SB)/2, $0x1001
+DATA halfWeights<>+28(SB)/2, $0x1001
+DATA halfWeights<>+30(SB)/2, $0x1001
+GLOBL halfWeights<>(SB), RODATA|NOPTR, $32

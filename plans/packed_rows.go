@@ -94,48 +94,29 @@ func (f *groupedPlan) packedJobs() int64 {
 
 // unpackRows unpacks the rows of a job.
 func (f *groupedPlan) unpackRows(c *call, w *worker, number int64) {
-	l, n, width := &c.compacting.from, f.shape[len(f.shape)-1], f.packedWidth()
-	f.eachRows(c, w, number, func(first int64, bytes, codes []int8) {
-		f.packing.Unpack(codes, l.start[0], first, 1, l.packedType)
-		for at := int64(0); len(codes) > len(bytes) && len(bytes) > 0; at += width {
-			bytes = bytes[copy(bytes[:n], codes[at:]):]
-		}
+	l := &c.compacting.from
+	f.eachRows(c, w, number, func(packed unsafe.Pointer, codes []int8) {
+		f.packing.UnpackRows(codes, packed, int(f.shape[len(f.shape)-1]), l.packedType)
 	})
 }
 
 // packRows packs them.
 func (f *groupedPlan) packRows(c *call, w *worker, number int64) {
-	l, n, width := &c.compacting.from, f.shape[len(f.shape)-1], f.packedWidth()
-	f.eachRows(c, w, number, func(first int64, bytes, codes []int8) {
-		for at := int64(0); len(codes) > len(bytes) && len(bytes) > 0; at += width {
-			codes[at+n] = 0
-			bytes = bytes[copy(codes[at:], bytes[:n]):]
-		}
-		f.packing.Pack(l.start[0], first, 1, codes)
+	f.eachRows(c, w, number, func(packed unsafe.Pointer, codes []int8) {
+		f.packing.PackRows(packed, codes, int(f.shape[len(f.shape)-1]))
 	})
 }
 
-// eachRows calls do for some rows of a job after the other, with the nibble of their first code, their bytes, and as many
-// bytes as the rows have nibbles. These are the same bytes where no row has an unused nibble.
-func (f *groupedPlan) eachRows(c *call, w *worker, number int64, do func(first int64, bytes, codes []int8)) {
+// eachRows calls do for the rows of a job, as many at a time as follow one another, with their packed codes and their bytes.
+func (f *groupedPlan) eachRows(c *call, w *worker, number int64, do func(packed unsafe.Pointer, codes []int8)) {
 	m, cur, n, width := c.compacting, &w.cursors[ofCopies], f.shape[len(f.shape)-1], f.packedWidth()
-	bytes := unsafe.Slice((*int8)(m.start()), m.count)
-	rows, most := f.rowsPerJob(), f.rowsPerJob()
-	if n < width {
-		most = max(1, feedSize/width)
-	}
+	codes := unsafe.Slice((*int8)(m.start()), m.count)
+	rows := f.rowsPerJob()
 	row := number * rows
 	cur.shiftNibble = 0
 	m.from.walk(cur, row*width, min((row+rows)*width, m.count/n*width), 0, func(halves int64) {
-		for left, first := halves/width, cur.nibble; left > 0; {
-			some := min(left, most)
-			these := bytes[row*n:][:some*n]
-			codes := these
-			if n < width && some > 1 {
-				codes = w.codes[:some*width]
-			}
-			do(first, these, codes)
-			row, left, first = row+some, left-some, first+some*width
-		}
+		some := halves / width
+		do(unsafe.Add(m.from.start[0], cur.nibble/2), codes[row*n:][:some*n])
+		row += some
 	})
 }

@@ -131,7 +131,9 @@ func (r *reduction[C]) run() func(c *call) error {
 // choose lays out a region and returns the best way for it, and how many jobs that makes.
 func (r *reduction[C]) choose(c *call, region *region, ways []way) (number int, jobs int64) {
 	r.layoutOf(c, &c.groups, region, maxOperands, groupDims)
-	r.layoutOf(c, &c.members, region, kernelOperands, memberDims)
+	if r.layoutOf(c, &c.members, region, kernelOperands, memberDims); r.packed < 0 && !oneByOne {
+		c.groups.asStored(0, maxOperands) // each has a result of its own: any order will do
+	}
 	if r.fold.anyOrder && r.then == nil && r.packed < 0 && !oneByOne {
 		c.members.onceEach(0)
 		c.members.asStored(0, kernelOperands)

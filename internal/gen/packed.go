@@ -49,4 +49,5 @@ func packed(c *build.Context) {
 		c.ADDQ(operand.Imm(packedCodes), from)
 		c.ADDQ(operand.Imm(packedCodes/2), to)
 	})
+	codesInRows(k)
 }
