@@ -36,8 +36,12 @@ func scatterByKernel(k *gridKernel, definition GridScatterKernel[float32]) GridS
 			s.storeTouched(out, func(s *GridScatter[float32]) { k.storeSums(t, s, out, scratch) })
 		}
 	}
+	few := func(b *GridBlock, positions int64) bool { return addFew[float32](k, b, positions) }
+	if k.dtype.Size() == 2 {
+		few = func(b *GridBlock, positions int64) bool { return addFewPixels(k, b, positions) }
+	}
 	return GridScatterKernel[float32]{
-		start, add, store, func(b *GridBlock) { addFew[float32](k, b) },
+		start, add, store, few,
 		func(s *GridScatter[float32], b *GridBlock) { addBoth(k, definition, s, b) },
 	}
 }
@@ -68,7 +72,7 @@ func scatterByGather(k *gridKernel, definition GridScatterKernel[float64]) GridS
 		s.storeTouched(out, func(s *GridScatter[float64]) { s.storeRuns(t, out, scratch) })
 	}
 	return GridScatterKernel[float64]{
-		start, add, store, func(b *GridBlock) { addFew[float64](k, b) },
+		start, add, store, func(b *GridBlock, positions int64) bool { return addFew[float64](k, b, positions) },
 		func(s *GridScatter[float64], b *GridBlock) { addBoth(k, definition, s, b) },
 	}
 }

@@ -8,8 +8,15 @@ import "unsafe"
 func loadCells[C Compute](g *gatherCell, c *gridCells, b *GridBlock, coords *[3]Span, repeats bool) {
 	whole := b.N - b.N%g.lanes
 	first := int64(0)
-	if interleaved[C](b.Dims, coords) && whole > 0 {
-		g.split[b.Dims-2]((*byte)(coords[0].P), whole, c.start())
+	if size := interleaved[C](b.Dims, coords); size > 0 && whole > 0 {
+		from := coords[0]
+		if size < int64(unsafe.Sizeof(C(0))) {
+			wide := coordsBeside[C](b)[:whole*b.Dims]
+			from.Stride = size
+			loadRow(typeFor(g.needs, from.DType), wide, from)
+			from.P = unsafe.Pointer(&wide[0])
+		}
+		g.split[b.Dims-2]((*byte)(from.P), whole, c.start())
 		first = int64(whole)
 	}
 	for axis := range b.Dims {
@@ -27,19 +34,30 @@ func loadCells[C Compute](g *gatherCell, c *gridCells, b *GridBlock, coords *[3]
 	}
 }
 
-// interleaved reports whether the coordinates of a position lie side by side, and
-// those of the next one after them.
-func interleaved[C Compute](dims int, coords *[3]Span) bool {
-	size := int64(unsafe.Sizeof(C(0)))
+// interleaved returns the size of coordinates if those of a position lie side by side, and those of the next one
+// after them, and they are of the compute type or of 16 bits; else 0.
+func interleaved[C Compute](dims int, coords *[3]Span) int64 {
+	size := coords[0].DType.Size()
+	if size != 2 && size != int64(unsafe.Sizeof(C(0))) {
+		return 0
+	}
 	for axis := range dims {
 		x := &coords[axis]
 		apart := int64(uintptr(x.P) - uintptr(coords[0].P))
-		if x.DType.Size() != size || x.Stride != int64(dims)*size || apart != int64(axis)*size {
-			return false
+		if x.Stride != int64(dims)*size || apart != int64(axis)*size {
+			return 0
 		}
 	}
-	return true
+	return size
 }
+
+// coordsBeside is memory for a block's coordinates of the compute type that lie so.
+func coordsBeside[C Compute](b *GridBlock) []C {
+	return unsafe.Slice((*C)(b.Scratch.block(termBlocks)), 3*Block)
+}
+
+// There is room for them.
+const _ = uint(transposedBlocks - termBlocks - 3)
 
 // clearCoords stores zeros for the gradients of a block's coordinates.
 func (b *GridBlock) clearCoords() {
@@ -59,21 +77,31 @@ func storeCoords[C Compute](g *gatherCell, c *gridCells, b *GridBlock, planes *[
 	for axis := range b.Dims {
 		out[axis] = b.Output.Row(int64(axis), 0)
 	}
-	switch x, y, z := planes[0], planes[1], planes[2]; {
-	case !interleaved[C](b.Dims, &out):
+	size := interleaved[C](b.Dims, &out)
+	if size == 0 {
 		for axis := range b.Dims {
 			Store(out[axis], planes[axis][:b.N])
 		}
-	case b.Dims == 2:
-		to := unsafe.Slice((*[2]C)(out[0].P), b.N)
+		return
+	}
+	beside := coordsBeside[C](b)
+	if size == int64(unsafe.Sizeof(C(0))) {
+		beside = unsafe.Slice((*C)(out[0].P), b.N*b.Dims)
+	}
+	x, y, z := planes[0], planes[1], planes[2]
+	if b.Dims == 2 {
+		to := unsafe.Slice((*[2]C)(unsafe.Pointer(&beside[0])), b.N)
 		whole := b.N - b.N%g.lanes
-		g.join(c.start(), whole, (*byte)(out[0].P))
+		g.join(c.start(), whole, (*byte)(unsafe.Pointer(&beside[0])))
 		for i := whole; i < b.N; i++ {
 			to[i] = [2]C{x[i], y[i]}
 		}
-	default:
-		for i, to := 0, unsafe.Slice((*[3]C)(out[0].P), b.N); i < len(to); i++ {
+	} else {
+		for i, to := 0, unsafe.Slice((*[3]C)(unsafe.Pointer(&beside[0])), b.N); i < len(to); i++ {
 			to[i] = [3]C{x[i], y[i], z[i]}
 		}
+	}
+	if size < int64(unsafe.Sizeof(C(0))) {
+		storeRow(typeFor(g.needs, out[0].DType), Span{out[0].P, size, out[0].DType}, beside[:b.N*b.Dims])
 	}
 }

@@ -2,8 +2,9 @@ package cpu
 
 import "unsafe"
 
-// The input's gradient of images with so few positions that no pixel has a full chunk: nothing is
-// counted, and sums lie in the gradient itself. A block has the positions of several images.
+// The input's gradient of images with few positions for their size: sums lie in the gradient itself, of types
+// of 16 bits in memory of those pixels that have some (grid_few_pixels.go). A block has the positions of several
+// images, or images have several blocks, of which pixels' contributions are counted: none has a full chunk.
 
 // leastImage is what a small image takes as long as where each is a job by itself, in bytes of its channels.
 const leastImage = 2048
@@ -17,32 +18,87 @@ func TakesFew[C Compute](g *Sampler, out Image, channels, positions int64) bool 
 	if g.Mode == Bilinear {
 		each <<= g.Dims - 1
 	}
+	if positions > ChunkSize && (pixels > mostCounted || channels <= maxQuad && size == 4 && g.takes(g.Size[0])) {
+		return false
+	}
+	if out.DType.Size() == 2 {
+		return takesFewPixels(g, out, channels, positions)
+	}
 	if channels > maxQuad && pixels*size%smallestPage == 0 { // channels that other ways store side by side lie a large power of 2 apart
 		each /= 2
 	}
-	return g.Mode != Bicubic && positions <= ChunkSize && each <= max(leastImage/channels, pixels*size) &&
+	return g.Mode != Bicubic && each <= max(leastImage/channels, pixels*size) &&
 		out.DType.Size() == size && out.compact(g.Size, g.Dims) && takesPixels[C](g)
 }
 
+// mostCounted is how many pixels there is room to count contributions of.
+const mostCounted = int64(unsafe.Sizeof(Scratch{}.columns[0]))
+
+// fewBefore is what blocks of an image before this one did.
+type fewBefore struct {
+	positions int64
+	pixels    int // that have sums
+}
+
 // addFew is Few by kernels.
-func addFew[C Compute](k *gridKernel, b *GridBlock) {
-	g, joined := k.cells(), b.Joined
-	b.Joined = Joined{} // places are those in an image
-	c := locatePixels[C](g, b, noSlopes)
-	b.Joined = joined
-	images, each := max(1, joined.Images), b.N
-	if joined.Images > 0 {
-		each = joined.Each
+func addFew[C Compute](k *gridKernel, b *GridBlock, positions int64) bool {
+	g, done := k.cells(), &b.found.few.positions
+	c, images, each := locateFew[C](g, b)
+	if *done == 0 {
+		clearImages[C](b, int64(images))
 	}
-	add := g.addFew[0]
-	if b.Mode != Nearest {
-		add = g.addFew[b.Dims-1]
+	if positions > ChunkSize && !countFew[C](b, c, *done == 0) {
+		return false
 	}
-	clearImages[C](b, int64(images))
+	*done += int64(each)
 	for channel := range b.Channels {
-		dy := fewGradients[C](b, channel)
-		add(c.start(), each, images, (*byte)(b.Input.Channel(channel)), int(joined.Input), (*byte)(unsafe.Pointer(&dy[0])))
+		dy := fewGradients(b, channel)
+		g.fewAddOf(b)(c.start(), each, images, (*byte)(b.Input.Channel(channel)), int(b.Joined.Input), (*byte)(dy.P))
 	}
+	return true
+}
+
+// locateFew fills cells with places in an image, and returns how many images and positions of each there are.
+func locateFew[C Compute](g *gatherCell, b *GridBlock) (c *gridCells, images, each int) {
+	joined := b.Joined
+	b.Joined = Joined{}
+	c = locatePixels[C](g, b, noSlopes)
+	b.Joined = joined
+	if joined.Images > 0 {
+		return c, joined.Images, joined.Each
+	}
+	return c, 1, b.N
+}
+
+func (g *gatherCell) fewAddOf(b *GridBlock) fewAdd {
+	if b.Mode == Nearest {
+		return g.addFew[0]
+	}
+	return g.addFew[b.Dims-1]
+}
+
+// countFew counts a block's contributions to pixels, and reports whether none has a full chunk.
+func countFew[C Compute](b *GridBlock, c *gridCells, first bool) bool {
+	count := unsafe.Slice((*uint8)(unsafe.Pointer(&b.Scratch.columns[0])), b.Size[0]*b.Size[1]*b.Size[2])
+	if first {
+		clear(count)
+	}
+	for tap := range b.Taps() {
+		for _, p := range placesOfTap[C](c, tap)[:b.N] {
+			if p < 0 {
+				continue
+			}
+			if count[p]++; count[p] == 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// placesOfTap are the places of a tap.
+func placesOfTap[C Compute](c *gridCells, tap int) *[cellPitch]int32 {
+	return (*[cellPitch]int32)(unsafe.Add(unsafe.Pointer(placesOf[C](c)), tap*cellPitch*4))
 }
 
 // clearImages clears those that a block has all positions of: at once where nothing lies between them.
@@ -63,12 +119,12 @@ func clearImages[C Compute](b *GridBlock, images int64) {
 }
 
 // fewGradients are a channel's upstream gradients, one image's after the other's.
-func fewGradients[C Compute](b *GridBlock, channel int64) []C {
+func fewGradients(b *GridBlock, channel int64) Span {
 	dy := b.GradOutput.Row(channel, 0)
 	if b.apart(&b.GradOutput, b.Joined.GradOutput) || !dy.Contiguous() {
 		copied := Span{b.Scratch.block(tapBlocks), dy.DType.Size(), dy.DType}
 		b.copyParts(copied, int64(b.Joined.Each)*copied.Stride, dy, b.Joined.GradOutput)
 		dy = copied
 	}
-	return unsafe.Slice((*C)(dy.P), b.N)
+	return dy
 }

@@ -6,33 +6,44 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// Bilinear grid_sample of images whose channels lie side by side (channels last). The channels of
-// a sample are a sum of rows times weights, as a bag of an embedding is, by the same kernels; the
-// grid's gradient has kernels of its own.
+// grid_sample of images whose channels lie side by side (channels last). The channels of a sample are
+// a sum of rows times weights, as a bag of an embedding is, by the same kernels (grid_rows_taps.go);
+// bilinear's gradient by the grid has kernels of its own.
 
-// fewestRows is how many channels pay where their number is no multiple of wholeVectors.
-const fewestRows = 24
+// The fewest channels that pay: where their number is no multiple of wholeVectors, of nearest, and of bicubic,
+// where an image of fewer than manyCubicRows is rather copied for many samples; measured.
+const (
+	fewestRows        = 24
+	fewestNearestRows = 32
+	fewestCubicRows   = 8
+	manyCubicRows     = 48
+)
 
 // SamplesRows reports whether kernels sample such images, of so many channels.
-func SamplesRows(_ tensor.DType, mode Mode, channels int64) bool {
-	return mode == Bilinear && channels > 0 && (channels%wholeVectors == 0 || channels >= fewestRows)
+func SamplesRows(dtype tensor.DType, mode Mode, channels int64) bool {
+	switch {
+	case mode == Bicubic:
+		return channels >= fewestCubicRows
+	case mode == Nearest && dtype == tensor.F64: // single loads are as fast where pixels lie no large power of 2 apart
+		return channels > 0 && channels%64 == 0
+	case mode == Nearest && dtype == tensor.F32:
+		return channels >= fewestNearestRows
+	}
+	return channels > 0 && (channels%wholeVectors == 0 || channels >= fewestRows)
+}
+
+// SamplesManyRows reports whether they do so in less time than from a copy, of which most is read.
+func SamplesManyRows(dtype tensor.DType, mode Mode, channels int64) bool {
+	return SamplesRows(dtype, mode, channels) && (mode != Bicubic || channels >= manyCubicRows)
 }
 
 // SlopesRows reports whether kernels make the grid's gradient of such images.
 func SlopesRows(dtype tensor.DType, mode Mode, channels int64) bool {
-	return dtype != tensor.F64 && channels <= mostSums/2 && channels%wholeVectors == 0 && SamplesRows(dtype, mode, channels)
+	return mode == Bilinear && dtype != tensor.F64 && channels <= mostSums/2 && channels%wholeVectors == 0 && SamplesRows(dtype, mode, channels)
 }
 
 // rowTermsKernel makes the sums of the grid's gradient.
 type rowTermsKernel func(cells *byte, n int, input, zeros, dy *byte, dyPitch, rowBytes int)
-
-// tapRows lists the taps of a block's positions, without those outside: of position i they are
-// those from start[i] on.
-type tapRows[C Compute] struct {
-	start   [Block + 1]int64
-	places  [8*Block + 1]int64
-	weights [8*Block + 1]C
-}
 
 // mostSums is how many channels of positions are put together, or taken apart, at a time: as many
 // as a cache next to the processor holds.
@@ -48,65 +59,35 @@ func sampleRows[C Compute](k *gridKernel, b *GridBlock) bool {
 	if b.Input.ChannelStride != size || !SamplesRows(k.dtype, b.Mode, b.Channels) || !asRows && !b.Output.Contiguous() || !readsInput[C](b, 1) {
 		return false
 	}
-	c := locateInput[C](k.cells(), b, zerosFollow, noSlopes)
 	taps := (*tapRows[C])(unsafe.Pointer(&b.Scratch.columns[1]))
-	known := taps.list(c, 1<<b.Dims, b.N)
-	if b.last(&b.found.steps)*size <= nearBytes {
-		known = 0
-	}
-	run := rowSumOf(k).run
-	sum := func(channel int64, first, n int, to unsafe.Pointer, apart, channels int64) {
-		run((*byte)(b.Input.Channel(channel)), int(size), &taps.start[first], n, &taps.places[0], known,
-			(*byte)(unsafe.Pointer(&taps.weights)), (*byte)(to), int(apart), int(channels), sumWideFactors)
-	}
+	taps.list(b, locateInput[C](k.cells(), b, zerosFollow, noSlopes))
 	if asRows {
-		sum(0, 0, b.N, b.Output.P, b.Output.Stride, b.Channels)
+		taps.sample(k, b, rowTile{0, b.N, 0, b.Channels}, resultRows{b.Output.P, b.Output.Stride})
 		return true
 	}
-	sums, width := unsafe.Pointer(&b.Scratch.columns[0]), min(b.Channels, mostSums/squareSide)
+	samples, width := unsafe.Pointer(&b.Scratch.columns[0]), min(b.Channels, mostSums/squareSide)
 	for channel := int64(0); channel < b.Channels; channel += width {
 		width = min(width, b.Channels-channel)
 		most := positionsOf(width)
 		for first := 0; first < b.N; first += most {
 			n := min(most, b.N-first)
-			sum(channel, first, n, sums, width*size, width)
-			k.storeTransposed(b.Output.Row(channel, int64(first)), b.Output.RowStride, sums, n, width)
+			taps.sample(k, b, rowTile{first, n, channel, width}, resultRows{samples, width * size})
+			k.storeTransposed(b, b.Output.Row(channel, int64(first)), samples, n, width)
 		}
 	}
 	return true
 }
 
-// list fills the lists from a block's cells, and returns how many taps there are.
-func (t *tapRows[C]) list(c *gridCells, taps, n int) (count int) {
-	places := (*[8][cellPitch]int32)(unsafe.Pointer(placesOf[C](c)))
-	weights := (*[8][cellPitch]C)(unsafe.Pointer(planeOf[C](c, planeWeight)))
-	t.start[0] = 0
-	for i := range n {
-		for tap := range taps {
-			place := places[tap][i]
-			t.places[count], t.weights[count] = int64(place), weights[tap][i]
-			count += 1 + int(place>>31) // -1 is outside
-		}
-		t.start[i+1] = int64(count)
+// storeTransposed stores samples of n positions, whose channels lie side by side, in the planes of the
+// output that begin at to.
+func (k *gridKernel) storeTransposed(b *GridBlock, to Span, samples unsafe.Pointer, n int, channels int64) {
+	whole, size, apart := int64(0), to.DType.Size(), b.Output.RowStride
+	squares, planes := k.dtype == tensor.F32 && channels >= squareSide, channels // planes at a time
+	if squares {
+		planes = squareSide
 	}
-	return count
-}
-
-// rowSumOf returns the sums of a kernel's type.
-func rowSumOf(k *gridKernel) *rowSum {
-	for i := range rowSums {
-		if s := &rowSums[i]; s.needs == k.needs && s.in == k.dtype && s.out == k.dtype {
-			return s
-		}
-	}
-	panic("no sums of rows")
-}
-
-// storeTransposed stores samples of n positions, whose channels lie side by side, in planes that lie
-// apart bytes apart.
-func (k *gridKernel) storeTransposed(to Span, apart int64, samples unsafe.Pointer, n int, channels int64) {
-	whole, size := int64(0), to.DType.Size()
-	if k.dtype == tensor.F32 && channels >= squareSide {
+	collide := planes*min(apart&-apart, smallestPage) > mostColliding
+	if squares && !collide {
 		whole = int64(n) &^ (squareSide - 1)
 		for next := int64(0); next < channels; next += squareSide {
 			channel := min(next, channels-squareSide) // the last square may have some channels once more
@@ -114,8 +95,22 @@ func (k *gridKernel) storeTransposed(to Span, apart int64, samples unsafe.Pointe
 				(*float32)(unsafe.Add(to.P, channel*apart)), int(apart), squareSide*4, int(whole/squareSide))
 		}
 	}
-	transposeBySize[size](to.At(whole).P, apart, unsafe.Add(samples, whole*channels*size), channels*size, int64(n)-whole, channels)
+	to, samples, rest := to.At(whole), unsafe.Add(samples, whole*channels*size), int64(n)-whole
+	if !collide {
+		transposeBySize[size](to.P, apart, samples, channels*size, rest, channels)
+		return
+	}
+	row := rest*size&^63 + 64
+	rows := unsafe.Pointer(&b.Scratch.columns[0][mostSums]) // behind samples
+	transposeBySize[size](rows, row, samples, channels*size, rest, channels)
+	for c := range channels {
+		copy(unsafe.Slice((*byte)(unsafe.Add(to.P, c*apart)), rest*size), unsafe.Slice((*byte)(unsafe.Add(rows, c*row)), rest*size))
+	}
 }
+
+// mostColliding is from how many planes on, times the power of 2 that they lie apart, parts of their lines do not
+// stay in the first cache until these are whole: eight lines of each of its sets.
+const mostColliding = 8 * smallestPage
 
 // slopesOfRows is gradientBlock for such images; it reports whether it was possible.
 func slopesOfRows(k *gridKernel, b *GridBlock) bool {

@@ -72,6 +72,7 @@ type foundBefore struct {
 	known   bool     // takes and steps are set
 	takes   bool     // kernels can read the input
 	steps   [3]int64 // elements from a pixel to the next along x, y, z
+	few     fewBefore
 }
 
 // located says for which kernels cells hold parameters; its zero value: for none.

@@ -109,14 +109,16 @@ func (s *GridScatter[C]) sum(channel int, pixel int64) *C {
 //     scatter's first channel.
 //   - Store writes the finished sums to the image's gradient. A band has whole rows.
 //   - Few, unless nil, takes the place of all these if TakesFew: it computes the
-//     gradients, at b.Input, of images all of whose positions are in the block.
+//     gradients, at b.Input, of images all of whose positions are in the block, or
+//     of one that has so many positions, block after block. It reports whether the
+//     gradients hold, which those of a pixel with a full chunk do not.
 //   - Both, unless nil, takes the place of Add if TakesBoth: it also computes the
 //     gradient of the grid, at b.Output.
 type GridScatterKernel[C Compute] struct {
 	Start func(s *GridScatter[C], out Image)
 	Add   func(s *GridScatter[C], b *GridBlock)
 	Store func(s *GridScatter[C], out Image, scratch *Scratch)
-	Few   func(b *GridBlock)
+	Few   func(b *GridBlock, positions int64) bool
 	Both  func(s *GridScatter[C], b *GridBlock)
 }
 

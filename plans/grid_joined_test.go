@@ -21,6 +21,7 @@ func TestGridSampleOfManyImages(t *testing.T) {
 		{5, 1, 9, 10, 7}, {37, 1, 6, 7, 7}, {19, 3, 5, 4, 17}, {3, 2, 30, 31, 100}, {11, 18, 8, 9, 1}, {9, 1, 1, 20, 33}, {4, 70, 3, 5, 6}, {6, 16, 5, 6, 5},
 		{3, 1, 17, 16, 128}, {2, 4, 21, 20, 129}, {1, 3, 40, 41, 9},
 		{2, 1, 41, 40, 256}, {3, 16, 33, 31, 35}, {4, 5, 25, 24, 50}, {3, 20, 23, 24, 9}, {2, 70, 30, 31, 7},
+		{2, 5, 100, 101, 300}, {3, 1, 100, 41, 513}, {1, 18, 61, 62, 257}, // few, but more than a block has
 	} {
 		for i, dtype := range []string{"f32", "bf16", "f64", "f16"} {
 			for _, mode := range []string{"bilinear", "nearest", "bicubic"} {
@@ -52,14 +53,14 @@ func TestGridSampleOfManyImages(t *testing.T) {
 	}
 }
 
-// A pixel that all positions of an image read: as many as a chunk has, and one more.
+// A pixel that all positions of an image read: as many as a chunk has, one more, and those of several blocks.
 func TestFewPositionsOfOnePixel(t *testing.T) {
-	for _, dtype := range []string{"f32", "f64"} {
-		for _, n := range []int64{256, 257} {
+	for _, dtype := range []string{"f32", "f64", "bf16", "f16"} {
+		for _, n := range []int64{256, 257, 600} {
 			for depth, dims := range map[string]int64{"": 2, "11,": 3} {
 				for _, mode := range []string{"bilinear", "nearest"} {
-					text := fmt.Sprintf("grid_sample_backward grad_output=%[1]s[2,3,%[4]s1,%[2]d] input=%[1]s[2,3,%[3]s50,51] grid=%[1]s[2,%[4]s1,%[2]d,%[5]d] mode=%[6]s",
-						dtype, n, depth, map[int64]string{2: "", 3: "1,"}[dims], dims, mode)
+					text := fmt.Sprintf("grid_sample_backward grad_output=%[1]s[2,5,%[4]s1,%[2]d] input=%[1]s[2,5,%[3]s100,101] grid=%[7]s[2,%[4]s1,%[2]d,%[5]d] mode=%[6]s",
+						dtype, n, depth, map[int64]string{2: "", 3: "1,"}[dims], dims, mode, map[bool]string{true: "f64", false: "f32"}[dtype == "f64"])
 					sameOn(t, "grid_sample_backward", plans.MustParse(text), func(i int64) float64 { return 0.1 + float64(i/dims)/1e5 })
 				}
 			}

@@ -47,19 +47,19 @@ func withGaps(shape []int64, _ []bool) (strides []int64, first, n int64) {
 func TestGridSampleOfChannelsLast(t *testing.T) {
 	defer plans.SetParallelCost(1)()
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, size := range [][5]int64{ // channels, H and W, H and W of the output
+	for i, size := range [][5]int64{ // channels, H and W, H and W of the output
 		{16, 5, 7, 9, 11}, {16, 1, 1, 20, 30}, {32, 40, 41, 3, 300}, {48, 3, 5, 1, 1}, {528, 9, 10, 17, 19}, {15, 5, 7, 9, 11}, {32, 9, 9, 5, 2},
-		{24, 5, 7, 9, 11}, {101, 9, 9, 5, 7}, {519, 5, 7, 4, 9},
+		{24, 5, 7, 9, 11}, {101, 9, 9, 5, 7}, {519, 5, 7, 4, 9}, {64, 9, 9, 16, 16}, {8, 9, 9, 3, 5}, {31, 4, 3, 32, 64}, {576, 1, 2, 16, 32},
 	} {
 		for _, volumes := range []bool{false, true} {
-			for _, dtype := range []string{"f32", "f64", "bf16"} {
+			for j, dtype := range []string{"f32", "f64", "bf16"} {
 				depth, outDepth, dims := "", "", 2
 				if volumes {
 					depth, outDepth, dims = "3,", "2,", 3
 				}
 				grid := map[bool]string{true: "f64", false: "f32"}[dtype == "f64"]
-				text := fmt.Sprintf("grid_sample input=%s[2,%d,%s%d,%d] grid=%s[2,%s%d,%d,%d] padding_mode=%s align_corners=%t", dtype, size[0], depth, size[1], size[2],
-					grid, outDepth, size[3], size[4], dims, []string{"zeros", "border", "reflection"}[r.IntN(3)], r.IntN(2) == 0)
+				text := fmt.Sprintf("grid_sample input=%s[2,%d,%s%d,%d] grid=%s[2,%s%d,%d,%d] mode=%s padding_mode=%s align_corners=%t", dtype, size[0], depth, size[1], size[2],
+					grid, outDepth, size[3], size[4], dims, []string{"bilinear", "nearest", "bicubic"}[(i+j)%3], []string{"zeros", "border", "reflection"}[r.IntN(3)], r.IntN(2) == 0)
 				c, err := testcase.NewCase(testcase.NewSource(r.Uint64(), testcase.Small), text)
 				require.NoError(t, err)
 				want := run(t, c, definition)

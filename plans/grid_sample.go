@@ -177,7 +177,7 @@ func samplerMode(p *Problem) cpu.Mode {
 // readsMuch is readsMost of the forward pass, where kernels do not read channels as they lie. With
 // nearest every pixel is read about once, copied or not.
 func readsMuch(c *call) bool {
-	return samplerMode(&c.problem) != cpu.Nearest && !c.readsRows(sampleInput, cpu.SamplesRows) && c.readsMost(sampleInput, sampleOutput)
+	return samplerMode(&c.problem) != cpu.Nearest && !c.readsRows(sampleInput, cpu.SamplesManyRows) && c.readsMost(sampleInput, sampleOutput)
 }
 
 // readsRows reports whether kernels read the channels of a pixel as one row (cpu/grid_rows.go).

@@ -130,7 +130,7 @@ func (g *gridGradients) runGrid(c *call, dims, scattering int) (both bool) {
 	byRows := c.readsRows(backwardInput, cpu.SlopesRows)
 	switch {
 	case !byRows && g.ofInput && g.channels <= joinedChannels && g.scatter.areFew(c, g.cost):
-		s.joinImages(c, backwardInput, backwardGrid, g.cost)
+		s.fewTiles(c, backwardInput, g.cost)
 		c.parallel(s.tiles(), g.cost, g.few)
 		return true
 	case !byRows && c.framed(g.framed, s, g.cost, cpu.GridGradients{Grid: true, Input: g.together}, backwardGradOutput):

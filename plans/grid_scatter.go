@@ -21,17 +21,23 @@ type scatterJobs struct {
 func (j *scatterJobs) run(c *call, cost int64) {
 	s := &c.sampler
 	if j.areFew(c, cost) {
-		s.joinImages(c, backwardGradInput, backwardGrid, cost)
-		c.parallel(ceilDiv(s.batch, s.images), cost, j.few)
+		s.fewTiles(c, backwardGradInput, cost)
+		c.parallel(s.tiles(), cost, j.few)
 		return
 	}
 	c.parallel(j.perImage*s.batch, cost, j.job)
 }
 
-// areFew reports whether few is for a call: its positions lie in blocks, and images are no fewer than threads.
+// fewTiles makes a tile of all blocks of an image, or of a block that has several.
+func (s *sampler) fewTiles(c *call, input int, cost int64) {
+	s.joinImages(c, input, backwardGrid, cost)
+	s.wide, s.tall = s.blocksPerRow(), 1
+}
+
+// areFew reports whether few is for a call: the positions of an image are one row, and images are no fewer than threads.
 func (j *scatterJobs) areFew(c *call, cost int64) bool {
 	s := &c.sampler
-	return j.few != nil && s.rowsPerImage() == 1 && s.blocksPerRow() == 1 &&
+	return j.few != nil && s.rowsPerImage() == 1 &&
 		s.batch >= int64(c.workers(j.perImage*s.batch, cost)) && j.takesFew(c)
 }
 
@@ -134,10 +140,16 @@ func (g *imageScatter[C]) scatter(c *call, w *worker, number int64, add func(*cp
 // few computes the gradients of the images that a block has all positions of.
 func (g *imageScatter[C]) few(c *call, w *worker, number int64) {
 	s := &c.sampler
-	s.eachOfRow(w, blockRow{image: number * s.images, last: 1}, &c.args[backwardGrid], func(b *gridBlock) {
+	image, holds := number*s.images, true
+	s.eachOfRow(w, s.wholeRow(image, 0), &c.args[backwardGrid], func(b *gridBlock) {
 		b.GradOutput, b.Input = s.rows(&c.args[backwardGradOutput], b), s.image(&c.args[g.out], b)
 		s.join(b, &c.args[g.out], &c.args[backwardGradOutput], &c.args[g.out])
-	}, func(b *gridBlock) { g.kernel.Few(&b.GridBlock) })
+	}, func(b *gridBlock) { holds = holds && g.kernel.Few(&b.GridBlock, s.positions()) })
+	for i := range g.groups * g.bands {
+		if !holds {
+			g.band(c, w, image*g.groups*g.bands+i)
+		}
+	}
 }
 
 // takesFew reports whether few is for a call's images.
