@@ -21,7 +21,7 @@ static int run(call *c) {
   plan_key key;
   write_key(c, &key);
   plan_entry *e = plan_find(&key, c->op->last);
-  if (lib_usable && (!e || e->workspace)) { /* of a size for the number of threads when the plan was made */
+  if (!e || e->workspace) { /* of a size for the number of threads when the plan was made */
     int told = threads_told;
     if (threads_sync()) return -1;
     if (told != threads_told) e = plan_find(&key, NULL);
@@ -29,7 +29,6 @@ static int run(call *c) {
   if (!e) {
     text_buffer text;
     if (write_text(c, &text) || !(e = plan_add(&key, text.bytes))) {
-      if (!c->strict && !lib_usable) return -1; /* no library: say so at once */
       c->missed = !c->strict;
       return -1;
     }
@@ -155,7 +154,7 @@ static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
     Py_XDECREF(c.made[i]);
   }
   if (!result && !c.strict && c.op->n_out == 1 && c.given[c.op->n_in]) c.missed = 1; /* Python says what out= did */
-  if (!result && c.differentiated && flags & RECORD) {
+  if (c.differentiated && flags & RECORD) { /* and so there is no result */
     PyErr_Clear();
     result = record(&c, args, nargs);
   }

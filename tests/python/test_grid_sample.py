@@ -55,3 +55,11 @@ def test_affine_grid(dtype, corners):
         dy = draw(*shape, dtype=dtype, seed=3)
         want = expect(f"affine_grid_backward grad_grid={spell(dy, True)} {words}", dy)
         assert_same(isobit.affine_grid_backward(dy, corners), want)
+
+
+@pytest.mark.parametrize("batch", (1.0, True, "1", None))
+def test_a_size_is_of_ints_before_it_is_theta_s(batch):
+    """A batch that is no int is of the wrong kind, with a theta of another batch, too."""
+    for theta in (torch.ones(1, 2, 3), torch.ones(2, 2, 3)):
+        with pytest.raises(TypeError, match=r"^affine_grid: size must be a list of ints, not \["):
+            isobit.affine_grid(theta, [batch, 1, 2, 2])

@@ -137,6 +137,15 @@ def test_modules_name_what_is_wrong(error, message, call):
         call()
 
 
+@pytest.mark.parametrize("kind", (torch.nn.Embedding, torch.nn.EmbeddingBag))
+@pytest.mark.parametrize("bad", (-1, 4))
+def test_an_index_out_of_range_is_one_under_vmap(kind, bad):
+    """Where tensors have no values to name, and torch gathers rows another way."""
+    layer = convert(prepare(kind(4, 3), embedding=INT8))
+    with pytest.raises(IndexError, match="^Served.*: input has an index out of range; want 0 to 3"):
+        torch.vmap(layer)(torch.tensor([[[0, 1]], [[2, bad]]]))
+
+
 def test_a_layer_names_the_input_that_does_not_fit():
     layer = prepare(torch.nn.Linear(8, 5), INT8)
     for shape in ((3, 7), ()):

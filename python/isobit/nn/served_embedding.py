@@ -38,9 +38,12 @@ class _ServedTable(torch.nn.Module):
     def _named(self, function: Callable[..., Tensor], input: Tensor, *args: Any) -> Tensor:
         try:
             return function(input, *args)
-        except IndexError:
+        except (IndexError, RuntimeError) as error:
+            mapped = torch._C._are_functorch_transforms_active()  # vmap gathers, which says so in a RuntimeError
+            if not isinstance(error, IndexError) and not (mapped and "out of bounds" in str(error)):
+                raise
             came, last = "has an index out of range", self.num_embeddings - 1
-            if not torch._C._are_functorch_transforms_active():  # whose tensors have no values
+            if not mapped:  # else tensors have no values
                 at = int(((input < 0) | (input > last)).flatten().int().argmax())
                 came = f"is {int(input.flatten()[at])} at position {at}"
             raise IndexOutOfRange(f"{type(self).__name__}: input {came}; want 0 to {last}") from None

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
-from .._checks import check_dense
+from .._checks import check_dense, check_kinds
 from .._errors import ArgumentError
 from .._op import Op
 from .._out import write_out
@@ -60,6 +60,7 @@ def _check_size(theta: Tensor, size: Sequence[int]) -> None:
         raise ArgumentError(f"affine_grid: size is {list(size)}; want no negative extent")
     want = [size[0], len(size) - 2, len(size) - 1]
     if list(theta.shape) != want:
+        check_kinds("affine_grid", "L", size=list(size))
         raise ArgumentError(f"affine_grid: theta has shape {list(theta.shape)}; want {want} for size {list(size)}")
 
 
