@@ -34,6 +34,47 @@ def test_calls_that_do_not_fit(count):
             call(*[torch.ones(2)] * count)
 
 
+ROUND = (torch.ones(2, 3), 0.5, 0, -8, 7, torch.int8, "nearest")
+BLOCKS = (torch.ones(2, 3), torch.ones(2, 3), None, [1, 1], -8, 7, torch.int8, "nearest")
+RANGE = (torch.ones(2, 3), -8, 7, True, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "at", "wanted", "bad"),
+    (
+        ("quantize_per_tensor", ROUND, 3, "qmin must be an int", ("1", True, None, 2.0, [1])),
+        ("quantize_per_tensor", ROUND, 5, "dtype must be a torch.dtype that isobit knows", (torch.complex64, "f32", None)),
+        ("quantize_per_tensor", ROUND, 6, "rounding must be a str", (3, None)),
+        ("quantize_per_tensor", ROUND, 6, "rounding must be one of the words that it knows",
+         ("", "Nearest", "nearest ", "near{st", "x" * 33, "nearest\0")),
+        ("quantize_per_block", BLOCKS, 3, "block_size must be a short list of ints",
+         ([1] * 9, "12", [1, "2"], [1, True], [None, 1], 3, None)),
+        ("choose_qparams_per_tensor", RANGE, 3, "symmetric must be a bool", (1, "x", None)),
+        ("choose_qparams_per_tensor", RANGE, 4, "eps must be a float", ("1", True, None, [1])),
+    ),
+)  # fmt: skip
+def test_a_strict_call_says_what_it_wants(name, good, at, wanted, bad):
+    """Of what torch's dispatcher, and Python before it, lets nobody ask: a fast one answers that it is not for it."""
+    op = isobit._op.OPS[name]
+    assert op.run(*good) is not None and op.fast(*good) is not NotImplemented
+    for value in bad:
+        call = (*good[:at], value, *good[at + 1 :])
+        with pytest.raises(TypeError) as error:
+            op.run(*call)
+        assert str(error.value).replace("\1", "") == f"{name}: {wanted}, not {value!r}"  # marks are for names
+        assert op.fast(*call) is NotImplemented
+    with pytest.raises(OverflowError):
+        isobit._op.OPS["quantize_per_tensor"].run(*ROUND[:3], 1 << 70, *ROUND[4:])
+
+
+def test_eight_dimensions_and_words_of_every_length_are_taken():
+    op = isobit._op.OPS["quantize_per_tensor"]
+    for run in (op.run, op.fast):
+        assert run(torch.ones((1,) * 8), *ROUND[1:]).shape == (1,) * 8
+    with pytest.raises(ValueError, match='rounding.* is "[a-z_0]{32}"; want one of'):
+        op.run(*ROUND[:-1], "a_0z" * 8)
+
+
 def test_what_came_by_dlpack_is_given_back():
     """As tensors of torch before 2.10 come."""
     op, scale = isobit._op.OPS["quantize_per_tensor"], np.array(0.5, np.float32)

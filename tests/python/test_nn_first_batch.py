@@ -60,6 +60,19 @@ def test_a_first_batch_of_one_value_is_a_range(kind):
 
 
 @each_observer
+def test_a_compiled_batch_of_one_value_is_no_empty_one(kind):
+    """Where the number of elements is a symbol, a batch is empty if its range is one of nothing."""
+    plain, traced = kind(), kind()
+    compiled = torch.compile(traced, backend="eager")
+    for x in (torch.full((3,), 5.0), torch.empty(0), torch.full((2,), -1.0)):
+        plain(x)
+        torch._dynamo.decorators.mark_unbacked(x, 0)
+        compiled(x)
+        assert_same((traced.min_val, traced.max_val), (plain.min_val, plain.max_val))
+    torch._dynamo.reset()  # its limit of recompilations is that of all tests
+
+
+@each_observer
 @pytest.mark.parametrize("dynamic", (False, True))
 def test_on_meta_shapes_pass(kind, dynamic):
     model, want, x = FakeQuantize(kind, is_dynamic=dynamic), FakeQuantize(kind), draw(5, 8)

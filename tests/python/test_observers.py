@@ -174,6 +174,7 @@ def test_eps_and_arguments():
             if name not in ("self", "kwargs"):
                 assert given[name].default == at.default, (kind, name)
         assert [n for n in given if n in wanted] == [n for n in wanted if n in given]
+        assert [kind(is_dynamic=dynamic).is_dynamic for dynamic in (False, True)] == [False, True]
         torchs = ao.FakeQuantize.with_args(observer=kind, quant_min=0, quant_max=255, dtype=torch.quint8)
         if "Channel" not in kind.__name__:
             assert torchs()(draw(3, 4)).shape == (3, 4)
