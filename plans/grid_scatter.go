@@ -37,7 +37,7 @@ func (s *sampler) fewTiles(c *call, input int, cost int64) {
 // areFew reports whether few is for a call: the positions of an image are one row, and images are no fewer than threads.
 func (j *scatterJobs) areFew(c *call, cost int64) bool {
 	s := &c.sampler
-	return j.few != nil && s.rowsPerImage() == 1 &&
+	return j.few != nil && s.positions() > 0 && s.rowsPerImage() == 1 &&
 		s.batch >= int64(c.workers(j.perImage*s.batch, cost)) && j.takesFew(c)
 }
 
