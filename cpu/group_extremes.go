@@ -14,10 +14,8 @@ type groupExtremeKernel struct {
 	run   func(x *byte, n, count int, lo, hi *byte)
 }
 
-// fewExtremes are the kernels of groups of fewer elements than AVX2's take.
-var fewExtremes = map[tensor.DType]func(x *byte, n, count int, keep *int32, lo, hi *byte){
-	tensor.F32: fewExtremesAVX2F32, tensor.F16: fewExtremesAVX2F16, tensor.BF16: fewExtremesAVX2BF16,
-}
+// fewExtremesKernel takes groups of fewer elements than AVX2's kernels do: keep has all bits of the lanes that these are.
+type fewExtremesKernel func(x *byte, n, count int, keep *int32, lo, hi *byte)
 
 var groupExtremeRows, groupExtremeRows64 = fastRows(groupExtremesBy[float32]), fastRows(groupExtremesBy[float64])
 
