@@ -3,8 +3,6 @@ package cpu
 import (
 	"math/bits"
 	"slices"
-
-	"github.com/isobit-ml/isobit/tensor"
 )
 
 // Groups of n elements that lie one after the other, many at a time.
@@ -26,14 +24,6 @@ func GroupSumRows[C Compute]() []Row[GroupSums[C]] {
 func GroupExtremeRows[C Compute]() []Row[GroupExtremes[C]] {
 	rows := slices.Concat(ownRows[GroupExtremes[C]](groupExtremeRows), ownRows[GroupExtremes[C]](groupExtremeRows64))
 	return withDefinition(rows, always[GroupExtremes[C]](extremesOfGroups))
-}
-
-// groupExtremeKernel is what is generated for extremes of groups of elements of a type, of a least number of them at least.
-type groupExtremeKernel struct {
-	needs ISA
-	dtype tensor.DType
-	least int
-	run   func(x *byte, n, count int, lo, hi *byte)
 }
 
 // sumGroups sums in Stripe order, in the memory of the terms. Lanes that no

@@ -14,8 +14,8 @@ import (
 )
 
 var (
-	groupSizes  = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 24, 31, 32, 33, 48, 63, 64, 65, 100, 128, 192, 200, 256}
-	groupCounts = []int{1, 2, 3, 17, 100}
+	groupSizes  = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 24, 31, 32, 33, 48, 63, 64, 65, 100, 128, 192, 200, 256, 1000}
+	groupCounts = []int{1, 2, 3, 4, 15, 17, 100}
 )
 
 // Sums of short groups are those of lanes that terms fall to in turn.

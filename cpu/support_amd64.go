@@ -103,6 +103,11 @@ func addBy[C Compute](kernel func(to, from *C, n int)) func(to, from []C) {
 	}
 }
 
+// fewExtremes are the kernels of groups of few elements, by type.
+var fewExtremes = map[tensor.DType]fewExtremesKernel{
+	tensor.F32: fewExtremesAVX2F32, tensor.F16: fewExtremesAVX2F16, tensor.BF16: fewExtremesAVX2BF16,
+}
+
 var columnExtremeRows = []Row[ColumnExtremes[float32]]{{"avx2", AVX2, func(t Types) (ColumnExtremes[float32], bool) {
 	kernel := map[tensor.DType]columnKernel[float32]{
 		tensor.F32: columnExtremesAVX2F32, tensor.F16: columnExtremesAVX2F16, tensor.BF16: columnExtremesAVX2BF16,

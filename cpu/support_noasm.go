@@ -30,10 +30,9 @@ var (
 	columnFoldRows64 []Row[ColumnFold[float64]]
 )
 
-var (
-	groupExtremeRows   []Row[GroupExtremes[float32]]
-	groupExtremeRows64 []Row[GroupExtremes[float64]]
+var fewExtremes map[tensor.DType]fewExtremesKernel
 
+var (
 	columnExtremeRows   []Row[ColumnExtremes[float32]]
 	columnExtremeRows64 []Row[ColumnExtremes[float64]]
 )

@@ -7,21 +7,130 @@
 // func dequantizeBackwardAVX512F32C8F32(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F32C8F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  8(CX), BX
-	MOVQ  16(CX), SI
-	MOVQ  24(CX), DI
-	MOVQ  32(CX), R8
-	MOVQ  40(CX), R9
-	MOVQ  48(CX), R10
-	MOVQ  88(CX), R11
-	TESTQ R11, R11
-	JEQ   one1
-	MOVQ  112(CX), DI
-	CMPB  277(CX), $0x00
-	JEQ   other2
+	MOVQ   n+0(FP), AX
+	MOVQ   call+8(FP), CX
+	MOVQ   (CX), DX
+	MOVQ   8(CX), BX
+	MOVQ   16(CX), SI
+	MOVQ   24(CX), DI
+	MOVQ   32(CX), R8
+	MOVQ   40(CX), R9
+	MOVQ   48(CX), R10
+	MOVQ   88(CX), R11
+	TESTQ  R11, R11
+	JEQ    one1
+	MOVQ   112(CX), DI
+	CMPB   277(CX), $0x00
+	JEQ    other2
+	CMPQ   AX, $0x10
+	JGT    run3
+	CMPB   279(CX), $0x00
+	JEQ    run3
+	CMPB   278(CX), $0x00
+	JEQ    run3
+	VPXORD Z0, Z0, Z0
+	MOVQ   $-1, R8
+	BZHIQ  AX, R8, R8
+	KMOVW  R8, K1
+
+vector9:
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS 1024(DI), Z2
+	VMOVDQA64    Z0, Z3
+	VMOVDQA64    Z0, Z4
+	MOVQ         80(CX), R8
+	TESTQ        R8, R8
+	JEQ          near10
+	PREFETCHT1   (DX)(R8*1)
+	PREFETCHT1   (BX)(R8*1)
+	CMPB         76(CX), $0x00
+	JNE          near10
+	PREFETCHT0   (SI)(R8*1)
+
+near10:
+	VMOVUPS.Z   (DX), K1, Z5
+	CMPB        272(CX), $0x00
+	JNE         kind12
+	VPMOVSXBD.Z (BX), K1, Z6
+	VCVTDQ2PS   Z6, Z6
+	JMP         done11
+
+kind12:
+	CMPB        272(CX), $0x01
+	JNE         kind13
+	VPMOVZXBD.Z (BX), K1, Z6
+	VCVTDQ2PS   Z6, Z6
+	VMOVAPS     Z6, Z6
+	JMP         done11
+
+kind13:
+	CMPB        272(CX), $0x02
+	JNE         kind14
+	VPMOVSXBW.Z (BX), K1, Y6
+	VPSLLW      $0x07, Y6, Y6
+	VPANDD      all32_3f803f80<>+0(SB), Y6, Y7
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y7, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y6, Y6
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y6
+	VCVTPH2PS   Y6, Z6
+	VMULPS.BCST all32_43800000<>+0(SB), Z6, Z6
+	VMOVAPS     Z6, Z6
+	JMP         done11
+
+kind14:
+	VPMOVZXBW.Z (BX), K1, Y6
+	VPSLLW      $0x08, Y6, Y6
+	VCVTPH2PS   Y6, Z6
+	VMOVAPS     Z6, Z6
+	JMP         done11
+
+done11:
+	VSUBPS    Z2, Z6, Z2
+	VMULPS    Z2, Z5, Z2
+	VADDPS    Z2, Z3, K1, Z3
+	VADDPS    Z5, Z4, K1, Z4
+	VMULPS    Z1, Z5, Z1
+	CMPQ      AX, $0x10
+	JLT       partly16
+	CMPB      76(CX), $0x00
+	JNE       around18
+	VMOVDQU64 Z1, (SI)
+	JMP       stored19
+
+around18:
+	VMOVNTDQ Z1, (SI)
+
+stored19:
+	JMP stored17
+
+partly16:
+	VMOVUPS Z1, K1, (SI)
+
+stored17:
+	VINSERTF64X4  $0x01, Y4, Z3, Z1
+	VSHUFF64X2    $0xee, Z4, Z3, Z2
+	VADDPS        Z2, Z1, Z1
+	VSHUFF64X2    $0xb1, Z1, Z1, Z2
+	VADDPS        Z2, Z1, Z1
+	VPERMILPS     $0x4e, Z1, Z2
+	VADDPS        Z2, Z1, Z1
+	VPERMILPS     $0xb1, Z1, Z2
+	VADDPS        Z2, Z1, Z1
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	MOVQ          296(CX), R8
+	VMOVSS        X1, (R8)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), R8
+	VMOVSS        X2, (R8)
+	ADDQ          $0x00000004, 304(CX)
+	ADDQ          152(CX), DX
+	ADDQ          184(CX), BX
+	ADDQ          216(CX), SI
+	ADDQ          $0x00000004, DI
+	DECQ          R11
+	JNE           vector9
+	VZEROUPPER
+	RET
 
 run3:
 	MOVQ         DX, 232(CX)
@@ -30,7 +139,7 @@ run3:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS 1024(DI), Z1
 	CMPB         278(CX), $0x00
-	JEQ          kept9
+	JEQ          kept20
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
@@ -39,9 +148,9 @@ run3:
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z9, Z9, Z9
-	JMP          begun10
+	JMP          begun21
 
-kept9:
+kept20:
 	VMOVUPS (R9), Z2
 	VMOVUPS 64(R9), Z3
 	VMOVUPS 128(R9), Z4
@@ -51,7 +160,7 @@ kept9:
 	VMOVUPS 128(R10), Z8
 	VMOVUPS 192(R10), Z9
 
-begun10:
+begun21:
 	MOVQ AX, R8
 
 next4:
@@ -59,26 +168,26 @@ next4:
 	JLT        rest5
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near22
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near11
+	JNE        near22
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 	PREFETCHT0 128(SI)(R12*1)
 	PREFETCHT0 192(SI)(R12*1)
 
-near11:
+near22:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
 	CMPB      272(CX), $0x00
-	JNE       kind13
+	JNE       kind24
 	VPMOVSXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXBD 16(BX), Z15
@@ -87,11 +196,11 @@ near11:
 	VCVTDQ2PS Z16, Z16
 	VPMOVSXBD 48(BX), Z17
 	VCVTDQ2PS Z17, Z17
-	JMP       done12
+	JMP       done23
 
-kind13:
+kind24:
 	CMPB      272(CX), $0x01
-	JNE       kind14
+	JNE       kind25
 	VPMOVZXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVZXBD 16(BX), Z15
@@ -104,11 +213,11 @@ kind13:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done12
+	JMP       done23
 
-kind14:
+kind25:
 	CMPB        272(CX), $0x02
-	JNE         kind15
+	JNE         kind26
 	VPMOVSXBW   (BX), Y14
 	VPSLLW      $0x07, Y14, Y14
 	VPANDD      all32_3f803f80<>+0(SB), Y14, Y15
@@ -145,9 +254,9 @@ kind14:
 	VMOVAPS     Z15, Z15
 	VMOVAPS     Z16, Z16
 	VMOVAPS     Z17, Z17
-	JMP         done12
+	JMP         done23
 
-kind15:
+kind26:
 	VPMOVZXBW (BX), Y14
 	VPSLLW    $0x08, Y14, Y14
 	VCVTPH2PS Y14, Z14
@@ -164,9 +273,9 @@ kind15:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done12
+	JMP       done23
 
-done12:
+done23:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -188,20 +297,20 @@ done12:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around17
+	JNE       around28
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored18
+	JMP       stored29
 
-around17:
+around28:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored18:
+stored29:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
@@ -210,43 +319,43 @@ stored18:
 
 rest5:
 	CMPQ       R8, $0x20
-	JLT        few19
+	JLT        few30
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near20
+	JEQ        near31
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near20
+	JNE        near31
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 
-near20:
+near31:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	CMPB      272(CX), $0x00
-	JNE       kind22
+	JNE       kind33
 	VPMOVSXBD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVSXBD 16(BX), Z13
 	VCVTDQ2PS Z13, Z13
-	JMP       done21
+	JMP       done32
 
-kind22:
+kind33:
 	CMPB      272(CX), $0x01
-	JNE       kind23
+	JNE       kind34
 	VPMOVZXBD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVZXBD 16(BX), Z13
 	VCVTDQ2PS Z13, Z13
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
-	JMP       done21
+	JMP       done32
 
-kind23:
+kind34:
 	CMPB        272(CX), $0x02
-	JNE         kind24
+	JNE         kind35
 	VPMOVSXBW   (BX), Y12
 	VPSLLW      $0x07, Y12, Y12
 	VPANDD      all32_3f803f80<>+0(SB), Y12, Y13
@@ -265,9 +374,9 @@ kind23:
 	VMULPS.BCST all32_43800000<>+0(SB), Z13, Z13
 	VMOVAPS     Z12, Z12
 	VMOVAPS     Z13, Z13
-	JMP         done21
+	JMP         done32
 
-kind24:
+kind35:
 	VPMOVZXBW (BX), Y12
 	VPSLLW    $0x08, Y12, Y12
 	VCVTPH2PS Y12, Z12
@@ -276,9 +385,9 @@ kind24:
 	VCVTPH2PS Y13, Z13
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
-	JMP       done21
+	JMP       done32
 
-done21:
+done32:
 	VSUBPS    Z1, Z12, Z12
 	VSUBPS    Z1, Z13, Z13
 	VMULPS    Z12, Z10, Z12
@@ -290,50 +399,50 @@ done21:
 	VMULPS    Z0, Z10, Z10
 	VMULPS    Z0, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around37
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
-	JMP       stored27
+	JMP       stored38
 
-around26:
+around37:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 
-stored27:
+stored38:
 	SUBQ       $0x20, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near28
+	JEQ        near39
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 32(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near28
+	JNE        near39
 	PREFETCHT0 128(SI)(R12*1)
 
-near28:
+near39:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   128(DX), K1, Z10
 	CMPB        272(CX), $0x00
-	JNE         kind30
+	JNE         kind41
 	VPMOVSXBD.Z 32(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
-	JMP         done29
+	JMP         done40
 
-kind30:
+kind41:
 	CMPB        272(CX), $0x01
-	JNE         kind31
+	JNE         kind42
 	VPMOVZXBD.Z 32(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done29
+	JMP         done40
 
-kind31:
+kind42:
 	CMPB        272(CX), $0x02
-	JNE         kind32
+	JNE         kind43
 	VPMOVSXBW.Z 32(BX), K1, Y11
 	VPSLLW      $0x07, Y11, Y11
 	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
@@ -343,72 +452,72 @@ kind31:
 	VCVTPH2PS   Y11, Z11
 	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done29
+	JMP         done40
 
-kind32:
+kind43:
 	VPMOVZXBW.Z 32(BX), K1, Y11
 	VPSLLW      $0x08, Y11, Y11
 	VCVTPH2PS   Y11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done29
+	JMP         done40
 
-done29:
+done40:
 	VSUBPS    Z1, Z11, Z11
 	VMULPS    Z11, Z10, Z11
 	VADDPS    Z11, Z4, K1, Z4
 	VADDPS    Z10, Z8, K1, Z8
 	VMULPS    Z0, Z10, Z10
 	CMPQ      R8, $0x10
-	JLT       partly34
+	JLT       partly45
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around47
 	VMOVDQU64 Z10, 128(SI)
-	JMP       stored37
+	JMP       stored48
 
-around36:
+around47:
 	VMOVNTDQ Z10, 128(SI)
 
-stored37:
-	JMP stored35
+stored48:
+	JMP stored46
 
-partly34:
+partly45:
 	VMOVUPS Z10, K1, 128(SI)
 
-stored35:
+stored46:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near38
+	JEQ        near49
 	PREFETCHT1 192(DX)(R12*1)
 	PREFETCHT1 48(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near38
+	JNE        near49
 	PREFETCHT0 192(SI)(R12*1)
 
-near38:
+near49:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   192(DX), K1, Z10
 	CMPB        272(CX), $0x00
-	JNE         kind40
+	JNE         kind51
 	VPMOVSXBD.Z 48(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
-	JMP         done39
+	JMP         done50
 
-kind40:
+kind51:
 	CMPB        272(CX), $0x01
-	JNE         kind41
+	JNE         kind52
 	VPMOVZXBD.Z 48(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done39
+	JMP         done50
 
-kind41:
+kind52:
 	CMPB        272(CX), $0x02
-	JNE         kind42
+	JNE         kind53
 	VPMOVSXBW.Z 48(BX), K1, Y11
 	VPSLLW      $0x07, Y11, Y11
 	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
@@ -418,75 +527,75 @@ kind41:
 	VCVTPH2PS   Y11, Z11
 	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done39
+	JMP         done50
 
-kind42:
+kind53:
 	VPMOVZXBW.Z 48(BX), K1, Y11
 	VPSLLW      $0x08, Y11, Y11
 	VCVTPH2PS   Y11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done39
+	JMP         done50
 
-done39:
+done50:
 	VSUBPS    Z1, Z11, Z1
 	VMULPS    Z1, Z10, Z1
 	VADDPS    Z1, Z5, K1, Z5
 	VADDPS    Z10, Z9, K1, Z9
 	VMULPS    Z0, Z10, Z0
 	CMPQ      R8, $0x10
-	JLT       partly44
+	JLT       partly55
 	CMPB      76(CX), $0x00
-	JNE       around46
+	JNE       around57
 	VMOVDQU64 Z0, 192(SI)
-	JMP       stored47
+	JMP       stored58
 
-around46:
+around57:
 	VMOVNTDQ Z0, 192(SI)
 
-stored47:
-	JMP stored45
+stored58:
+	JMP stored56
 
-partly44:
+partly55:
 	VMOVUPS Z0, K1, 192(SI)
 
-stored45:
+stored56:
 	SUBQ $0x10, R8
 	JMP  done6
 
-few19:
+few30:
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near48
+	JEQ        near59
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near48
+	JNE        near59
 	PREFETCHT0 (SI)(R12*1)
 
-near48:
+near59:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   (DX), K1, Z10
 	CMPB        272(CX), $0x00
-	JNE         kind50
+	JNE         kind61
 	VPMOVSXBD.Z (BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
-	JMP         done49
+	JMP         done60
 
-kind50:
+kind61:
 	CMPB        272(CX), $0x01
-	JNE         kind51
+	JNE         kind62
 	VPMOVZXBD.Z (BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done49
+	JMP         done60
 
-kind51:
+kind62:
 	CMPB        272(CX), $0x02
-	JNE         kind52
+	JNE         kind63
 	VPMOVSXBW.Z (BX), K1, Y11
 	VPSLLW      $0x07, Y11, Y11
 	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
@@ -496,72 +605,72 @@ kind51:
 	VCVTPH2PS   Y11, Z11
 	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done49
+	JMP         done60
 
-kind52:
+kind63:
 	VPMOVZXBW.Z (BX), K1, Y11
 	VPSLLW      $0x08, Y11, Y11
 	VCVTPH2PS   Y11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done49
+	JMP         done60
 
-done49:
+done60:
 	VSUBPS    Z1, Z11, Z11
 	VMULPS    Z11, Z10, Z11
 	VADDPS    Z11, Z2, K1, Z2
 	VADDPS    Z10, Z6, K1, Z6
 	VMULPS    Z0, Z10, Z10
 	CMPQ      R8, $0x10
-	JLT       partly54
+	JLT       partly65
 	CMPB      76(CX), $0x00
-	JNE       around56
+	JNE       around67
 	VMOVDQU64 Z10, (SI)
-	JMP       stored57
+	JMP       stored68
 
-around56:
+around67:
 	VMOVNTDQ Z10, (SI)
 
-stored57:
-	JMP stored55
+stored68:
+	JMP stored66
 
-partly54:
+partly65:
 	VMOVUPS Z10, K1, (SI)
 
-stored55:
+stored66:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near58
+	JEQ        near69
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 16(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near58
+	JNE        near69
 	PREFETCHT0 64(SI)(R12*1)
 
-near58:
+near69:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   64(DX), K1, Z10
 	CMPB        272(CX), $0x00
-	JNE         kind60
+	JNE         kind71
 	VPMOVSXBD.Z 16(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
-	JMP         done59
+	JMP         done70
 
-kind60:
+kind71:
 	CMPB        272(CX), $0x01
-	JNE         kind61
+	JNE         kind72
 	VPMOVZXBD.Z 16(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done59
+	JMP         done70
 
-kind61:
+kind72:
 	CMPB        272(CX), $0x02
-	JNE         kind62
+	JNE         kind73
 	VPMOVSXBW.Z 16(BX), K1, Y11
 	VPSLLW      $0x07, Y11, Y11
 	VPANDD      all32_3f803f80<>+0(SB), Y11, Y12
@@ -571,38 +680,38 @@ kind61:
 	VCVTPH2PS   Y11, Z11
 	VMULPS.BCST all32_43800000<>+0(SB), Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done59
+	JMP         done70
 
-kind62:
+kind73:
 	VPMOVZXBW.Z 16(BX), K1, Y11
 	VPSLLW      $0x08, Y11, Y11
 	VCVTPH2PS   Y11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done59
+	JMP         done70
 
-done59:
+done70:
 	VSUBPS    Z1, Z11, Z1
 	VMULPS    Z1, Z10, Z1
 	VADDPS    Z1, Z3, K1, Z3
 	VADDPS    Z10, Z7, K1, Z7
 	VMULPS    Z0, Z10, Z0
 	CMPQ      R8, $0x10
-	JLT       partly64
+	JLT       partly75
 	CMPB      76(CX), $0x00
-	JNE       around66
+	JNE       around77
 	VMOVDQU64 Z0, 64(SI)
-	JMP       stored67
+	JMP       stored78
 
-around66:
+around77:
 	VMOVNTDQ Z0, 64(SI)
 
-stored67:
-	JMP stored65
+stored78:
+	JMP stored76
 
-partly64:
+partly75:
 	VMOVUPS Z0, K1, 64(SI)
 
-stored65:
+stored76:
 	SUBQ $0x10, R8
 
 done6:
@@ -685,18 +794,18 @@ over8:
 	RET
 
 other2:
-step68:
+step79:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn72:
+turn83:
 	CMPQ AX, 104(CX)
-	JLT  turns74
+	JLT  turns85
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand75:
+strand86:
 	VBROADCASTSS (R13), Z0
 	VBROADCASTSS 1024(R13), Z1
 	MOVQ         104(CX), R8
@@ -709,23 +818,23 @@ strand75:
 	VMOVUPS      128(R10), Z8
 	VMOVUPS      192(R10), Z9
 
-block73:
+block84:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near76
+	JEQ        near87
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
 	PREFETCHT1 192(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 
-near76:
+near87:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
 	CMPB      272(CX), $0x00
-	JNE       kind78
+	JNE       kind89
 	VPMOVSXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXBD 16(BX), Z15
@@ -734,11 +843,11 @@ near76:
 	VCVTDQ2PS Z16, Z16
 	VPMOVSXBD 48(BX), Z17
 	VCVTDQ2PS Z17, Z17
-	JMP       done77
+	JMP       done88
 
-kind78:
+kind89:
 	CMPB      272(CX), $0x01
-	JNE       kind79
+	JNE       kind90
 	VPMOVZXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVZXBD 16(BX), Z15
@@ -751,11 +860,11 @@ kind78:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done77
+	JMP       done88
 
-kind79:
+kind90:
 	CMPB        272(CX), $0x02
-	JNE         kind80
+	JNE         kind91
 	VPMOVSXBW   (BX), Y14
 	VPSLLW      $0x07, Y14, Y14
 	VPANDD      all32_3f803f80<>+0(SB), Y14, Y15
@@ -792,9 +901,9 @@ kind79:
 	VMOVAPS     Z15, Z15
 	VMOVAPS     Z16, Z16
 	VMOVAPS     Z17, Z17
-	JMP         done77
+	JMP         done88
 
-kind80:
+kind91:
 	VPMOVZXBW (BX), Y14
 	VPSLLW    $0x08, Y14, Y14
 	VCVTPH2PS Y14, Z14
@@ -811,9 +920,9 @@ kind80:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done77
+	JMP       done88
 
-done77:
+done88:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -835,25 +944,25 @@ done77:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around82
+	JNE       around93
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored83
+	JMP       stored94
 
-around82:
+around93:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored83:
+stored94:
 	ADDQ    $+256, DX
 	ADDQ    $+64, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block73
+	JNE     block84
 	VMOVUPS Z2, (R9)
 	VMOVUPS Z3, 64(R9)
 	VMOVUPS Z4, 128(R9)
@@ -867,51 +976,51 @@ stored83:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand75
+	JNE     strand86
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn72
+	JMP     turn83
 
-turns74:
-some84:
+turns85:
+some95:
 	TESTQ      AX, AX
-	JLE        done85
+	JLE        done96
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near86
+	JEQ        near97
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near86:
+near97:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand87:
+strand98:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
 	CMPB         272(CX), $0x00
-	JNE          kind89
+	JNE          kind100
 	VPMOVSXBD.Z  (BX), K1, Z3
 	VCVTDQ2PS    Z3, Z3
-	JMP          done88
+	JMP          done99
 
-kind89:
+kind100:
 	CMPB        272(CX), $0x01
-	JNE         kind90
+	JNE         kind101
 	VPMOVZXBD.Z (BX), K1, Z3
 	VCVTDQ2PS   Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done88
+	JMP         done99
 
-kind90:
+kind101:
 	CMPB        272(CX), $0x02
-	JNE         kind91
+	JNE         kind102
 	VPMOVSXBW.Z (BX), K1, Y3
 	VPSLLW      $0x07, Y3, Y3
 	VPANDD      all32_3f803f80<>+0(SB), Y3, Y4
@@ -921,16 +1030,16 @@ kind90:
 	VCVTPH2PS   Y3, Z3
 	VMULPS.BCST all32_43800000<>+0(SB), Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done88
+	JMP         done99
 
-kind91:
+kind102:
 	VPMOVZXBW.Z (BX), K1, Y3
 	VPSLLW      $0x08, Y3, Y3
 	VCVTPH2PS   Y3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done88
+	JMP         done99
 
-done88:
+done99:
 	VSUBPS    Z1, Z3, Z1
 	VMULPS    Z1, Z2, Z1
 	VMOVUPS.Z (R9), K1, Z3
@@ -949,7 +1058,7 @@ done88:
 	ADDQ      200(CX), SI
 	ADDQ      $0x00000004, R12
 	DECQ      R8
-	JNE       strand87
+	JNE       strand98
 	SUBQ      144(CX), DX
 	SUBQ      176(CX), BX
 	SUBQ      208(CX), SI
@@ -962,11 +1071,11 @@ done88:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some84
+	JMP       some95
 
-done85:
+done96:
 	DECQ R11
-	JEQ  steps69
+	JEQ  steps80
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -977,9 +1086,9 @@ done85:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step68
+	JMP  step79
 
-steps69:
+steps80:
 	VZEROUPPER
 	RET
 
@@ -993,9 +1102,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide94
+	JNE          wide105
 	CMPQ         AX, $0x00000040
-	JLT          rest93
+	JLT          rest104
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -1005,41 +1114,41 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block95:
+block106:
 	CMPQ       AX, $0x00000040
-	JLT        blocks96
+	JLT        blocks107
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near97
+	JEQ        near108
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near97:
+near108:
 	CMPB    72(CX), $0x00
-	JEQ     loaded98
+	JEQ     loaded109
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded98:
+loaded109:
 	CMPB    73(CX), $0x00
-	JEQ     loaded99
+	JEQ     loaded110
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded99:
+loaded110:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
 	VMOVUPS   192(DX), Z19
 	CMPB      272(CX), $0x00
-	JNE       kind101
+	JNE       kind112
 	VPMOVSXBD (BX), Z20
 	VCVTDQ2PS Z20, Z20
 	VPMOVSXBD 16(BX), Z21
@@ -1048,11 +1157,11 @@ loaded99:
 	VCVTDQ2PS Z22, Z22
 	VPMOVSXBD 48(BX), Z23
 	VCVTDQ2PS Z23, Z23
-	JMP       done100
+	JMP       done111
 
-kind101:
+kind112:
 	CMPB      272(CX), $0x01
-	JNE       kind102
+	JNE       kind113
 	VPMOVZXBD (BX), Z20
 	VCVTDQ2PS Z20, Z20
 	VPMOVZXBD 16(BX), Z21
@@ -1065,11 +1174,11 @@ kind101:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       done100
+	JMP       done111
 
-kind102:
+kind113:
 	CMPB        272(CX), $0x02
-	JNE         kind103
+	JNE         kind114
 	VPMOVSXBW   (BX), Y20
 	VPSLLW      $0x07, Y20, Y20
 	VPANDD      all32_3f803f80<>+0(SB), Y20, Y21
@@ -1106,9 +1215,9 @@ kind102:
 	VMOVAPS     Z21, Z21
 	VMOVAPS     Z22, Z22
 	VMOVAPS     Z23, Z23
-	JMP         done100
+	JMP         done111
 
-kind103:
+kind114:
 	VPMOVZXBW (BX), Y20
 	VPSLLW    $0x08, Y20, Y20
 	VCVTPH2PS Y20, Z20
@@ -1125,9 +1234,9 @@ kind103:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       done100
+	JMP       done111
 
-done100:
+done111:
 	VSUBPS    Z4, Z20, Z20
 	VSUBPS    Z5, Z21, Z21
 	VSUBPS    Z6, Z22, Z22
@@ -1149,29 +1258,29 @@ done100:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around105
+	JNE       around116
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored106
+	JMP       stored117
 
-around105:
+around116:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored106:
+stored117:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block95
+	JMP  block106
 
-blocks96:
+blocks107:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -1180,44 +1289,44 @@ blocks96:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest93
+	JMP     rest104
 
-wide94:
-block107:
+wide105:
+block118:
 	CMPQ       AX, $0x00000040
-	JLT        blocks108
+	JLT        blocks119
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near109
+	JEQ        near120
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
 	PREFETCHT1 192(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near109:
+near120:
 	CMPB    72(CX), $0x00
-	JEQ     loaded110
+	JEQ     loaded121
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded110:
+loaded121:
 	CMPB    73(CX), $0x00
-	JEQ     loaded111
+	JEQ     loaded122
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded111:
+loaded122:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
 	VMOVUPS   192(DX), Z11
 	CMPB      272(CX), $0x00
-	JNE       kind113
+	JNE       kind124
 	VPMOVSXBD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVSXBD 16(BX), Z13
@@ -1226,11 +1335,11 @@ loaded111:
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXBD 48(BX), Z15
 	VCVTDQ2PS Z15, Z15
-	JMP       done112
+	JMP       done123
 
-kind113:
+kind124:
 	CMPB      272(CX), $0x01
-	JNE       kind114
+	JNE       kind125
 	VPMOVZXBD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVZXBD 16(BX), Z13
@@ -1243,11 +1352,11 @@ kind113:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done112
+	JMP       done123
 
-kind114:
+kind125:
 	CMPB        272(CX), $0x02
-	JNE         kind115
+	JNE         kind126
 	VPMOVSXBW   (BX), Y12
 	VPSLLW      $0x07, Y12, Y12
 	VPANDD      all32_3f803f80<>+0(SB), Y12, Y13
@@ -1284,9 +1393,9 @@ kind114:
 	VMOVAPS     Z13, Z13
 	VMOVAPS     Z14, Z14
 	VMOVAPS     Z15, Z15
-	JMP         done112
+	JMP         done123
 
-kind115:
+kind126:
 	VPMOVZXBW (BX), Y12
 	VPSLLW    $0x08, Y12, Y12
 	VCVTPH2PS Y12, Z12
@@ -1303,9 +1412,9 @@ kind115:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done112
+	JMP       done123
 
-done112:
+done123:
 	VSUBPS    Z4, Z12, Z12
 	VSUBPS    Z5, Z13, Z13
 	VSUBPS    Z6, Z14, Z14
@@ -1343,70 +1452,70 @@ done112:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around117
+	JNE       around128
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored118
+	JMP       stored129
 
-around117:
+around128:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored118:
+stored129:
 	ADDQ $+256, DX
 	ADDQ $+64, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay119
+	JEQ  stay130
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay119:
+stay130:
 	SUBQ $0x00000040, AX
-	JMP  block107
+	JMP  block118
 
-blocks108:
-rest93:
-some120:
+blocks119:
+rest104:
+some131:
 	TESTQ     AX, AX
-	JLE       done121
+	JLE       done132
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded122
+	JEQ       loaded133
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded122:
+loaded133:
 	CMPB      73(CX), $0x00
-	JEQ       loaded123
+	JEQ       loaded134
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded123:
+loaded134:
 	VMOVUPS.Z   (DX), K1, Z1
 	CMPB        272(CX), $0x00
-	JNE         kind125
+	JNE         kind136
 	VPMOVSXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
-	JMP         done124
+	JMP         done135
 
-kind125:
+kind136:
 	CMPB        272(CX), $0x01
-	JNE         kind126
+	JNE         kind137
 	VPMOVZXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done124
+	JMP         done135
 
-kind126:
+kind137:
 	CMPB        272(CX), $0x02
-	JNE         kind127
+	JNE         kind138
 	VPMOVSXBW.Z (BX), K1, Y2
 	VPSLLW      $0x07, Y2, Y2
 	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
@@ -1416,16 +1525,16 @@ kind126:
 	VCVTPH2PS   Y2, Z2
 	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done124
+	JMP         done135
 
-kind127:
+kind138:
 	VPMOVZXBW.Z (BX), K1, Y2
 	VPSLLW      $0x08, Y2, Y2
 	VCVTPH2PS   Y2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done124
+	JMP         done135
 
-done124:
+done135:
 	VSUBPS    Z4, Z2, Z2
 	VMULPS    Z2, Z1, Z2
 	VMOVUPS.Z (R9), K1, Z3
@@ -1444,9 +1553,9 @@ done124:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some120
+	JMP       some131
 
-done121:
+done132:
 	VZEROUPPER
 	RET
 
@@ -1511,21 +1620,107 @@ GLOBL numbers16x32<>(SB), RODATA|NOPTR, $16
 // func dequantizeBackwardAVX512F32I16F32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F32I16F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  8(CX), BX
-	MOVQ  16(CX), SI
-	MOVQ  24(CX), DI
-	MOVQ  32(CX), R8
-	MOVQ  40(CX), R9
-	MOVQ  48(CX), R10
-	MOVQ  88(CX), R11
-	TESTQ R11, R11
-	JEQ   one1
-	MOVQ  112(CX), DI
-	CMPB  277(CX), $0x00
-	JEQ   other2
+	MOVQ   n+0(FP), AX
+	MOVQ   call+8(FP), CX
+	MOVQ   (CX), DX
+	MOVQ   8(CX), BX
+	MOVQ   16(CX), SI
+	MOVQ   24(CX), DI
+	MOVQ   32(CX), R8
+	MOVQ   40(CX), R9
+	MOVQ   48(CX), R10
+	MOVQ   88(CX), R11
+	TESTQ  R11, R11
+	JEQ    one1
+	MOVQ   112(CX), DI
+	CMPB   277(CX), $0x00
+	JEQ    other2
+	CMPQ   AX, $0x10
+	JGT    run3
+	CMPB   279(CX), $0x00
+	JEQ    run3
+	CMPB   278(CX), $0x00
+	JEQ    run3
+	VPXORD Z0, Z0, Z0
+	MOVQ   $-1, R8
+	BZHIQ  AX, R8, R8
+	KMOVW  R8, K1
+
+vector9:
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS 1024(DI), Z2
+	VMOVDQA64    Z0, Z3
+	VMOVDQA64    Z0, Z4
+	MOVQ         80(CX), R8
+	TESTQ        R8, R8
+	JEQ          near10
+	PREFETCHT1   (DX)(R8*1)
+	PREFETCHT1   (BX)(R8*1)
+	CMPB         76(CX), $0x00
+	JNE          near10
+	PREFETCHT0   (SI)(R8*1)
+
+near10:
+	VMOVUPS.Z   (DX), K1, Z5
+	CMPB        272(CX), $0x00
+	JNE         kind12
+	VPMOVSXWD.Z (BX), K1, Z6
+	VCVTDQ2PS   Z6, Z6
+	JMP         done11
+
+kind12:
+	VPMOVZXWD.Z (BX), K1, Z6
+	VCVTDQ2PS   Z6, Z6
+	VMOVAPS     Z6, Z6
+	JMP         done11
+
+done11:
+	VSUBPS    Z2, Z6, Z2
+	VMULPS    Z2, Z5, Z2
+	VADDPS    Z2, Z3, K1, Z3
+	VADDPS    Z5, Z4, K1, Z4
+	VMULPS    Z1, Z5, Z1
+	CMPQ      AX, $0x10
+	JLT       partly14
+	CMPB      76(CX), $0x00
+	JNE       around16
+	VMOVDQU64 Z1, (SI)
+	JMP       stored17
+
+around16:
+	VMOVNTDQ Z1, (SI)
+
+stored17:
+	JMP stored15
+
+partly14:
+	VMOVUPS Z1, K1, (SI)
+
+stored15:
+	VINSERTF64X4  $0x01, Y4, Z3, Z1
+	VSHUFF64X2    $0xee, Z4, Z3, Z2
+	VADDPS        Z2, Z1, Z1
+	VSHUFF64X2    $0xb1, Z1, Z1, Z2
+	VADDPS        Z2, Z1, Z1
+	VPERMILPS     $0x4e, Z1, Z2
+	VADDPS        Z2, Z1, Z1
+	VPERMILPS     $0xb1, Z1, Z2
+	VADDPS        Z2, Z1, Z1
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	MOVQ          296(CX), R8
+	VMOVSS        X1, (R8)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), R8
+	VMOVSS        X2, (R8)
+	ADDQ          $0x00000004, 304(CX)
+	ADDQ          152(CX), DX
+	ADDQ          184(CX), BX
+	ADDQ          216(CX), SI
+	ADDQ          $0x00000004, DI
+	DECQ          R11
+	JNE           vector9
+	VZEROUPPER
+	RET
 
 run3:
 	MOVQ         DX, 232(CX)
@@ -1534,7 +1729,7 @@ run3:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS 1024(DI), Z1
 	CMPB         278(CX), $0x00
-	JEQ          kept9
+	JEQ          kept18
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
@@ -1543,9 +1738,9 @@ run3:
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z9, Z9, Z9
-	JMP          begun10
+	JMP          begun19
 
-kept9:
+kept18:
 	VMOVUPS (R9), Z2
 	VMOVUPS 64(R9), Z3
 	VMOVUPS 128(R9), Z4
@@ -1555,7 +1750,7 @@ kept9:
 	VMOVUPS 128(R10), Z8
 	VMOVUPS 192(R10), Z9
 
-begun10:
+begun19:
 	MOVQ AX, R8
 
 next4:
@@ -1563,7 +1758,7 @@ next4:
 	JLT        rest5
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near20
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -1571,19 +1766,19 @@ next4:
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near11
+	JNE        near20
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 	PREFETCHT0 128(SI)(R12*1)
 	PREFETCHT0 192(SI)(R12*1)
 
-near11:
+near20:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
 	CMPB      272(CX), $0x00
-	JNE       kind13
+	JNE       kind22
 	VPMOVSXWD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXWD 32(BX), Z15
@@ -1592,9 +1787,9 @@ near11:
 	VCVTDQ2PS Z16, Z16
 	VPMOVSXWD 96(BX), Z17
 	VCVTDQ2PS Z17, Z17
-	JMP       done12
+	JMP       done21
 
-kind13:
+kind22:
 	VPMOVZXWD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVZXWD 32(BX), Z15
@@ -1607,9 +1802,9 @@ kind13:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done12
+	JMP       done21
 
-done12:
+done21:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -1631,20 +1826,20 @@ done12:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around15
+	JNE       around24
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored16
+	JMP       stored25
 
-around15:
+around24:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored16:
+stored25:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $+256, SI
@@ -1653,39 +1848,39 @@ stored16:
 
 rest5:
 	CMPQ       R8, $0x20
-	JLT        few17
+	JLT        few26
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near18
+	JEQ        near27
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near18
+	JNE        near27
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 
-near18:
+near27:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	CMPB      272(CX), $0x00
-	JNE       kind20
+	JNE       kind29
 	VPMOVSXWD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVSXWD 32(BX), Z13
 	VCVTDQ2PS Z13, Z13
-	JMP       done19
+	JMP       done28
 
-kind20:
+kind29:
 	VPMOVZXWD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVZXWD 32(BX), Z13
 	VCVTDQ2PS Z13, Z13
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
-	JMP       done19
+	JMP       done28
 
-done19:
+done28:
 	VSUBPS    Z1, Z12, Z12
 	VSUBPS    Z1, Z13, Z13
 	VMULPS    Z12, Z10, Z12
@@ -1697,227 +1892,227 @@ done19:
 	VMULPS    Z0, Z10, Z10
 	VMULPS    Z0, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around31
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
-	JMP       stored23
+	JMP       stored32
 
-around22:
+around31:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 
-stored23:
+stored32:
 	SUBQ       $0x20, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near24
+	JEQ        near33
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near24
+	JNE        near33
 	PREFETCHT0 128(SI)(R12*1)
 
-near24:
+near33:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   128(DX), K1, Z10
 	CMPB        272(CX), $0x00
-	JNE         kind26
+	JNE         kind35
 	VPMOVSXWD.Z 64(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
-	JMP         done25
+	JMP         done34
 
-kind26:
+kind35:
 	VPMOVZXWD.Z 64(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done25
+	JMP         done34
 
-done25:
+done34:
 	VSUBPS    Z1, Z11, Z11
 	VMULPS    Z11, Z10, Z11
 	VADDPS    Z11, Z4, K1, Z4
 	VADDPS    Z10, Z8, K1, Z8
 	VMULPS    Z0, Z10, Z10
 	CMPQ      R8, $0x10
-	JLT       partly28
+	JLT       partly37
 	CMPB      76(CX), $0x00
-	JNE       around30
+	JNE       around39
 	VMOVDQU64 Z10, 128(SI)
-	JMP       stored31
+	JMP       stored40
 
-around30:
+around39:
 	VMOVNTDQ Z10, 128(SI)
 
-stored31:
-	JMP stored29
+stored40:
+	JMP stored38
 
-partly28:
+partly37:
 	VMOVUPS Z10, K1, 128(SI)
 
-stored29:
+stored38:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near32
+	JEQ        near41
 	PREFETCHT1 192(DX)(R12*1)
 	PREFETCHT1 96(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near32
+	JNE        near41
 	PREFETCHT0 192(SI)(R12*1)
 
-near32:
+near41:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   192(DX), K1, Z10
 	CMPB        272(CX), $0x00
-	JNE         kind34
+	JNE         kind43
 	VPMOVSXWD.Z 96(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
-	JMP         done33
+	JMP         done42
 
-kind34:
+kind43:
 	VPMOVZXWD.Z 96(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done33
+	JMP         done42
 
-done33:
+done42:
 	VSUBPS    Z1, Z11, Z1
 	VMULPS    Z1, Z10, Z1
 	VADDPS    Z1, Z5, K1, Z5
 	VADDPS    Z10, Z9, K1, Z9
 	VMULPS    Z0, Z10, Z0
 	CMPQ      R8, $0x10
-	JLT       partly36
+	JLT       partly45
 	CMPB      76(CX), $0x00
-	JNE       around38
+	JNE       around47
 	VMOVDQU64 Z0, 192(SI)
-	JMP       stored39
+	JMP       stored48
 
-around38:
+around47:
 	VMOVNTDQ Z0, 192(SI)
 
-stored39:
-	JMP stored37
+stored48:
+	JMP stored46
 
-partly36:
+partly45:
 	VMOVUPS Z0, K1, 192(SI)
 
-stored37:
+stored46:
 	SUBQ $0x10, R8
 	JMP  done6
 
-few17:
+few26:
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near40
+	JEQ        near49
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near40
+	JNE        near49
 	PREFETCHT0 (SI)(R12*1)
 
-near40:
+near49:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   (DX), K1, Z10
 	CMPB        272(CX), $0x00
-	JNE         kind42
+	JNE         kind51
 	VPMOVSXWD.Z (BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
-	JMP         done41
+	JMP         done50
 
-kind42:
+kind51:
 	VPMOVZXWD.Z (BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done41
+	JMP         done50
 
-done41:
+done50:
 	VSUBPS    Z1, Z11, Z11
 	VMULPS    Z11, Z10, Z11
 	VADDPS    Z11, Z2, K1, Z2
 	VADDPS    Z10, Z6, K1, Z6
 	VMULPS    Z0, Z10, Z10
 	CMPQ      R8, $0x10
-	JLT       partly44
+	JLT       partly53
 	CMPB      76(CX), $0x00
-	JNE       around46
+	JNE       around55
 	VMOVDQU64 Z10, (SI)
-	JMP       stored47
+	JMP       stored56
 
-around46:
+around55:
 	VMOVNTDQ Z10, (SI)
 
-stored47:
-	JMP stored45
+stored56:
+	JMP stored54
 
-partly44:
+partly53:
 	VMOVUPS Z10, K1, (SI)
 
-stored45:
+stored54:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near48
+	JEQ        near57
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 32(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near48
+	JNE        near57
 	PREFETCHT0 64(SI)(R12*1)
 
-near48:
+near57:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   64(DX), K1, Z10
 	CMPB        272(CX), $0x00
-	JNE         kind50
+	JNE         kind59
 	VPMOVSXWD.Z 32(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
-	JMP         done49
+	JMP         done58
 
-kind50:
+kind59:
 	VPMOVZXWD.Z 32(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done49
+	JMP         done58
 
-done49:
+done58:
 	VSUBPS    Z1, Z11, Z1
 	VMULPS    Z1, Z10, Z1
 	VADDPS    Z1, Z3, K1, Z3
 	VADDPS    Z10, Z7, K1, Z7
 	VMULPS    Z0, Z10, Z0
 	CMPQ      R8, $0x10
-	JLT       partly52
+	JLT       partly61
 	CMPB      76(CX), $0x00
-	JNE       around54
+	JNE       around63
 	VMOVDQU64 Z0, 64(SI)
-	JMP       stored55
+	JMP       stored64
 
-around54:
+around63:
 	VMOVNTDQ Z0, 64(SI)
 
-stored55:
-	JMP stored53
+stored64:
+	JMP stored62
 
-partly52:
+partly61:
 	VMOVUPS Z0, K1, 64(SI)
 
-stored53:
+stored62:
 	SUBQ $0x10, R8
 
 done6:
@@ -2000,18 +2195,18 @@ over8:
 	RET
 
 other2:
-step56:
+step65:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn60:
+turn69:
 	CMPQ AX, 104(CX)
-	JLT  turns62
+	JLT  turns71
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand63:
+strand72:
 	VBROADCASTSS (R13), Z0
 	VBROADCASTSS 1024(R13), Z1
 	MOVQ         104(CX), R8
@@ -2024,10 +2219,10 @@ strand63:
 	VMOVUPS      128(R10), Z8
 	VMOVUPS      192(R10), Z9
 
-block61:
+block70:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near64
+	JEQ        near73
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
@@ -2035,13 +2230,13 @@ block61:
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near64:
+near73:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
 	CMPB      272(CX), $0x00
-	JNE       kind66
+	JNE       kind75
 	VPMOVSXWD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXWD 32(BX), Z15
@@ -2050,9 +2245,9 @@ near64:
 	VCVTDQ2PS Z16, Z16
 	VPMOVSXWD 96(BX), Z17
 	VCVTDQ2PS Z17, Z17
-	JMP       done65
+	JMP       done74
 
-kind66:
+kind75:
 	VPMOVZXWD (BX), Z14
 	VCVTDQ2PS Z14, Z14
 	VPMOVZXWD 32(BX), Z15
@@ -2065,9 +2260,9 @@ kind66:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done65
+	JMP       done74
 
-done65:
+done74:
 	VSUBPS    Z1, Z14, Z14
 	VSUBPS    Z1, Z15, Z15
 	VSUBPS    Z1, Z16, Z16
@@ -2089,25 +2284,25 @@ done65:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around68
+	JNE       around77
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored69
+	JMP       stored78
 
-around68:
+around77:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored69:
+stored78:
 	ADDQ    $+256, DX
 	ADDQ    $+128, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block61
+	JNE     block70
 	VMOVUPS Z2, (R9)
 	VMOVUPS Z3, 64(R9)
 	VMOVUPS Z4, 128(R9)
@@ -2121,47 +2316,47 @@ stored69:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand63
+	JNE     strand72
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn60
+	JMP     turn69
 
-turns62:
-some70:
+turns71:
+some79:
 	TESTQ      AX, AX
-	JLE        done71
+	JLE        done80
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near72
+	JEQ        near81
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near72:
+near81:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand73:
+strand82:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
 	CMPB         272(CX), $0x00
-	JNE          kind75
+	JNE          kind84
 	VPMOVSXWD.Z  (BX), K1, Z3
 	VCVTDQ2PS    Z3, Z3
-	JMP          done74
+	JMP          done83
 
-kind75:
+kind84:
 	VPMOVZXWD.Z (BX), K1, Z3
 	VCVTDQ2PS   Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done74
+	JMP         done83
 
-done74:
+done83:
 	VSUBPS    Z1, Z3, Z1
 	VMULPS    Z1, Z2, Z1
 	VMOVUPS.Z (R9), K1, Z3
@@ -2180,7 +2375,7 @@ done74:
 	ADDQ      200(CX), SI
 	ADDQ      $0x00000004, R12
 	DECQ      R8
-	JNE       strand73
+	JNE       strand82
 	SUBQ      144(CX), DX
 	SUBQ      176(CX), BX
 	SUBQ      208(CX), SI
@@ -2193,11 +2388,11 @@ done74:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some70
+	JMP       some79
 
-done71:
+done80:
 	DECQ R11
-	JEQ  steps57
+	JEQ  steps66
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -2208,9 +2403,9 @@ done71:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step56
+	JMP  step65
 
-steps57:
+steps66:
 	VZEROUPPER
 	RET
 
@@ -2224,9 +2419,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide78
+	JNE          wide87
 	CMPQ         AX, $0x00000040
-	JLT          rest77
+	JLT          rest86
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -2236,12 +2431,12 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block79:
+block88:
 	CMPQ       AX, $0x00000040
-	JLT        blocks80
+	JLT        blocks89
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near81
+	JEQ        near90
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -2249,29 +2444,29 @@ block79:
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near81:
+near90:
 	CMPB    72(CX), $0x00
-	JEQ     loaded82
+	JEQ     loaded91
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded82:
+loaded91:
 	CMPB    73(CX), $0x00
-	JEQ     loaded83
+	JEQ     loaded92
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded83:
+loaded92:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
 	VMOVUPS   192(DX), Z19
 	CMPB      272(CX), $0x00
-	JNE       kind85
+	JNE       kind94
 	VPMOVSXWD (BX), Z20
 	VCVTDQ2PS Z20, Z20
 	VPMOVSXWD 32(BX), Z21
@@ -2280,9 +2475,9 @@ loaded83:
 	VCVTDQ2PS Z22, Z22
 	VPMOVSXWD 96(BX), Z23
 	VCVTDQ2PS Z23, Z23
-	JMP       done84
+	JMP       done93
 
-kind85:
+kind94:
 	VPMOVZXWD (BX), Z20
 	VCVTDQ2PS Z20, Z20
 	VPMOVZXWD 32(BX), Z21
@@ -2295,9 +2490,9 @@ kind85:
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
-	JMP       done84
+	JMP       done93
 
-done84:
+done93:
 	VSUBPS    Z4, Z20, Z20
 	VSUBPS    Z5, Z21, Z21
 	VSUBPS    Z6, Z22, Z22
@@ -2319,29 +2514,29 @@ done84:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around87
+	JNE       around96
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored88
+	JMP       stored97
 
-around87:
+around96:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored88:
+stored97:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block79
+	JMP  block88
 
-blocks80:
+blocks89:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -2350,15 +2545,15 @@ blocks80:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest77
+	JMP     rest86
 
-wide78:
-block89:
+wide87:
+block98:
 	CMPQ       AX, $0x00000040
-	JLT        blocks90
+	JLT        blocks99
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near91
+	JEQ        near100
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -2366,29 +2561,29 @@ block89:
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near91:
+near100:
 	CMPB    72(CX), $0x00
-	JEQ     loaded92
+	JEQ     loaded101
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded92:
+loaded101:
 	CMPB    73(CX), $0x00
-	JEQ     loaded93
+	JEQ     loaded102
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded93:
+loaded102:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
 	VMOVUPS   192(DX), Z11
 	CMPB      272(CX), $0x00
-	JNE       kind95
+	JNE       kind104
 	VPMOVSXWD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVSXWD 32(BX), Z13
@@ -2397,9 +2592,9 @@ loaded93:
 	VCVTDQ2PS Z14, Z14
 	VPMOVSXWD 96(BX), Z15
 	VCVTDQ2PS Z15, Z15
-	JMP       done94
+	JMP       done103
 
-kind95:
+kind104:
 	VPMOVZXWD (BX), Z12
 	VCVTDQ2PS Z12, Z12
 	VPMOVZXWD 32(BX), Z13
@@ -2412,9 +2607,9 @@ kind95:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done94
+	JMP       done103
 
-done94:
+done103:
 	VSUBPS    Z4, Z12, Z12
 	VSUBPS    Z5, Z13, Z13
 	VSUBPS    Z6, Z14, Z14
@@ -2452,66 +2647,66 @@ done94:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around97
+	JNE       around106
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored98
+	JMP       stored107
 
-around97:
+around106:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored98:
+stored107:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay99
+	JEQ  stay108
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay99:
+stay108:
 	SUBQ $0x00000040, AX
-	JMP  block89
+	JMP  block98
 
-blocks90:
-rest77:
-some100:
+blocks99:
+rest86:
+some109:
 	TESTQ     AX, AX
-	JLE       done101
+	JLE       done110
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded102
+	JEQ       loaded111
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded102:
+loaded111:
 	CMPB      73(CX), $0x00
-	JEQ       loaded103
+	JEQ       loaded112
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded103:
+loaded112:
 	VMOVUPS.Z   (DX), K1, Z1
 	CMPB        272(CX), $0x00
-	JNE         kind105
+	JNE         kind114
 	VPMOVSXWD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
-	JMP         done104
+	JMP         done113
 
-kind105:
+kind114:
 	VPMOVZXWD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done104
+	JMP         done113
 
-done104:
+done113:
 	VSUBPS    Z4, Z2, Z2
 	VMULPS    Z2, Z1, Z2
 	VMOVUPS.Z (R9), K1, Z3
@@ -2530,30 +2725,115 @@ done104:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some100
+	JMP       some109
 
-done101:
+done110:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX512F32I32F32(n int, call *kernelCall)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F32I32F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  8(CX), BX
-	MOVQ  16(CX), SI
-	MOVQ  24(CX), DI
-	MOVQ  32(CX), R8
-	MOVQ  40(CX), R9
-	MOVQ  48(CX), R10
-	MOVQ  88(CX), R11
-	TESTQ R11, R11
-	JEQ   one1
-	MOVQ  112(CX), DI
-	CMPB  277(CX), $0x00
-	JEQ   other2
+	MOVQ   n+0(FP), AX
+	MOVQ   call+8(FP), CX
+	MOVQ   (CX), DX
+	MOVQ   8(CX), BX
+	MOVQ   16(CX), SI
+	MOVQ   24(CX), DI
+	MOVQ   32(CX), R8
+	MOVQ   40(CX), R9
+	MOVQ   48(CX), R10
+	MOVQ   88(CX), R11
+	TESTQ  R11, R11
+	JEQ    one1
+	MOVQ   112(CX), DI
+	CMPB   277(CX), $0x00
+	JEQ    other2
+	CMPQ   AX, $0x10
+	JGT    run3
+	CMPB   279(CX), $0x00
+	JEQ    run3
+	CMPB   278(CX), $0x00
+	JEQ    run3
+	VPXORD Z0, Z0, Z0
+	MOVQ   $-1, R8
+	BZHIQ  AX, R8, R8
+	KMOVW  R8, K1
+
+vector9:
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS 1024(DI), Z2
+	VMOVDQA64    Z0, Z3
+	VMOVDQA64    Z0, Z4
+	MOVQ         80(CX), R8
+	TESTQ        R8, R8
+	JEQ          near10
+	PREFETCHT1   (DX)(R8*1)
+	PREFETCHT1   (BX)(R8*1)
+	CMPB         76(CX), $0x00
+	JNE          near10
+	PREFETCHT0   (SI)(R8*1)
+
+near10:
+	VMOVUPS.Z     (DX), K1, Z5
+	VMOVDQU32.Z   (BX), K1, Z7
+	VXORPS        Z6, Z6, Z6
+	VCVTDQ2PD     Y7, Z8
+	VCVTPS2PD     Y2, Z9
+	VSUBPD        Z9, Z8, Z8
+	VCVTPD2PS     Z8, Y6
+	VEXTRACTF64X4 $0x01, Z7, Y7
+	VCVTDQ2PD     Y7, Z7
+	VEXTRACTF64X4 $0x01, Z2, Y2
+	VCVTPS2PD     Y2, Z2
+	VSUBPD        Z2, Z7, Z7
+	VCVTPD2PS     Z7, Y2
+	VINSERTF64X4  $0x01, Y2, Z6, Z6
+	VMULPS        Z6, Z5, Z2
+	VADDPS        Z2, Z3, K1, Z3
+	VADDPS        Z5, Z4, K1, Z4
+	VMULPS        Z1, Z5, Z1
+	CMPQ          AX, $0x10
+	JLT           partly11
+	CMPB          76(CX), $0x00
+	JNE           around13
+	VMOVDQU64     Z1, (SI)
+	JMP           stored14
+
+around13:
+	VMOVNTDQ Z1, (SI)
+
+stored14:
+	JMP stored12
+
+partly11:
+	VMOVUPS Z1, K1, (SI)
+
+stored12:
+	VINSERTF64X4  $0x01, Y4, Z3, Z1
+	VSHUFF64X2    $0xee, Z4, Z3, Z2
+	VADDPS        Z2, Z1, Z1
+	VSHUFF64X2    $0xb1, Z1, Z1, Z2
+	VADDPS        Z2, Z1, Z1
+	VPERMILPS     $0x4e, Z1, Z2
+	VADDPS        Z2, Z1, Z1
+	VPERMILPS     $0xb1, Z1, Z2
+	VADDPS        Z2, Z1, Z1
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	MOVQ          296(CX), R8
+	VMOVSS        X1, (R8)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), R8
+	VMOVSS        X2, (R8)
+	ADDQ          $0x00000004, 304(CX)
+	ADDQ          152(CX), DX
+	ADDQ          184(CX), BX
+	ADDQ          216(CX), SI
+	ADDQ          $0x00000004, DI
+	DECQ          R11
+	JNE           vector9
+	VZEROUPPER
+	RET
 
 run3:
 	MOVQ         DX, 232(CX)
@@ -2562,7 +2842,7 @@ run3:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS 1024(DI), Z1
 	CMPB         278(CX), $0x00
-	JEQ          kept9
+	JEQ          kept15
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
@@ -2571,9 +2851,9 @@ run3:
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z9, Z9, Z9
-	JMP          begun10
+	JMP          begun16
 
-kept9:
+kept15:
 	VMOVUPS (R9), Z2
 	VMOVUPS 64(R9), Z3
 	VMOVUPS 128(R9), Z4
@@ -2583,7 +2863,7 @@ kept9:
 	VMOVUPS 128(R10), Z8
 	VMOVUPS 192(R10), Z9
 
-begun10:
+begun16:
 	MOVQ AX, R8
 
 next4:
@@ -2591,7 +2871,7 @@ next4:
 	JLT        rest5
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near17
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -2601,13 +2881,13 @@ next4:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near11
+	JNE        near17
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 	PREFETCHT0 128(SI)(R12*1)
 	PREFETCHT0 192(SI)(R12*1)
 
-near11:
+near17:
 	VMOVUPS       (DX), Z10
 	VMOVUPS       64(DX), Z11
 	VMOVUPS       128(DX), Z12
@@ -2681,20 +2961,20 @@ near11:
 	VMULPS        Z0, Z12, Z12
 	VMULPS        Z0, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around12
+	JNE           around18
 	VMOVDQU64     Z10, (SI)
 	VMOVDQU64     Z11, 64(SI)
 	VMOVDQU64     Z12, 128(SI)
 	VMOVDQU64     Z13, 192(SI)
-	JMP           stored13
+	JMP           stored19
 
-around12:
+around18:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored13:
+stored19:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
@@ -2703,20 +2983,20 @@ stored13:
 
 rest5:
 	CMPQ       R8, $0x20
-	JLT        few14
+	JLT        few20
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near15
+	JEQ        near21
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near15
+	JNE        near21
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 
-near15:
+near21:
 	VMOVUPS       (DX), Z10
 	VMOVUPS       64(DX), Z11
 	VMOVDQU32     (BX), Z13
@@ -2754,29 +3034,29 @@ near15:
 	VMULPS        Z0, Z10, Z10
 	VMULPS        Z0, Z11, Z11
 	CMPB          76(CX), $0x00
-	JNE           around16
+	JNE           around22
 	VMOVDQU64     Z10, (SI)
 	VMOVDQU64     Z11, 64(SI)
-	JMP           stored17
+	JMP           stored23
 
-around16:
+around22:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 
-stored17:
+stored23:
 	SUBQ       $0x20, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near18
+	JEQ        near24
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 128(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near18
+	JNE        near24
 	PREFETCHT0 128(SI)(R12*1)
 
-near18:
+near24:
 	MOVQ          $-1, R12
 	BZHIQ         R8, R12, R12
 	KMOVW         R12, K1
@@ -2799,35 +3079,35 @@ near18:
 	VADDPS        Z10, Z8, K1, Z8
 	VMULPS        Z0, Z10, Z10
 	CMPQ          R8, $0x10
-	JLT           partly19
+	JLT           partly25
 	CMPB          76(CX), $0x00
-	JNE           around21
+	JNE           around27
 	VMOVDQU64     Z10, 128(SI)
-	JMP           stored22
+	JMP           stored28
 
-around21:
+around27:
 	VMOVNTDQ Z10, 128(SI)
 
-stored22:
-	JMP stored20
+stored28:
+	JMP stored26
 
-partly19:
+partly25:
 	VMOVUPS Z10, K1, 128(SI)
 
-stored20:
+stored26:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near23
+	JEQ        near29
 	PREFETCHT1 192(DX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near23
+	JNE        near29
 	PREFETCHT0 192(SI)(R12*1)
 
-near23:
+near29:
 	MOVQ          $-1, R12
 	BZHIQ         R8, R12, R12
 	KMOVW         R12, K1
@@ -2850,38 +3130,38 @@ near23:
 	VADDPS        Z10, Z9, K1, Z9
 	VMULPS        Z0, Z10, Z0
 	CMPQ          R8, $0x10
-	JLT           partly24
+	JLT           partly30
 	CMPB          76(CX), $0x00
-	JNE           around26
+	JNE           around32
 	VMOVDQU64     Z0, 192(SI)
-	JMP           stored27
+	JMP           stored33
 
-around26:
+around32:
 	VMOVNTDQ Z0, 192(SI)
 
-stored27:
-	JMP stored25
+stored33:
+	JMP stored31
 
-partly24:
+partly30:
 	VMOVUPS Z0, K1, 192(SI)
 
-stored25:
+stored31:
 	SUBQ $0x10, R8
 	JMP  done6
 
-few14:
+few20:
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near28
+	JEQ        near34
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near28
+	JNE        near34
 	PREFETCHT0 (SI)(R12*1)
 
-near28:
+near34:
 	MOVQ          $-1, R12
 	BZHIQ         R8, R12, R12
 	KMOVW         R12, K1
@@ -2904,35 +3184,35 @@ near28:
 	VADDPS        Z10, Z6, K1, Z6
 	VMULPS        Z0, Z10, Z10
 	CMPQ          R8, $0x10
-	JLT           partly29
+	JLT           partly35
 	CMPB          76(CX), $0x00
-	JNE           around31
+	JNE           around37
 	VMOVDQU64     Z10, (SI)
-	JMP           stored32
+	JMP           stored38
 
-around31:
+around37:
 	VMOVNTDQ Z10, (SI)
 
-stored32:
-	JMP stored30
+stored38:
+	JMP stored36
 
-partly29:
+partly35:
 	VMOVUPS Z10, K1, (SI)
 
-stored30:
+stored36:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near33
+	JEQ        near39
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near33
+	JNE        near39
 	PREFETCHT0 64(SI)(R12*1)
 
-near33:
+near39:
 	MOVQ          $-1, R12
 	BZHIQ         R8, R12, R12
 	KMOVW         R12, K1
@@ -2955,22 +3235,22 @@ near33:
 	VADDPS        Z10, Z7, K1, Z7
 	VMULPS        Z0, Z10, Z0
 	CMPQ          R8, $0x10
-	JLT           partly34
+	JLT           partly40
 	CMPB          76(CX), $0x00
-	JNE           around36
+	JNE           around42
 	VMOVDQU64     Z0, 64(SI)
-	JMP           stored37
+	JMP           stored43
 
-around36:
+around42:
 	VMOVNTDQ Z0, 64(SI)
 
-stored37:
-	JMP stored35
+stored43:
+	JMP stored41
 
-partly34:
+partly40:
 	VMOVUPS Z0, K1, 64(SI)
 
-stored35:
+stored41:
 	SUBQ $0x10, R8
 
 done6:
@@ -3053,18 +3333,18 @@ over8:
 	RET
 
 other2:
-step38:
+step44:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn42:
+turn48:
 	CMPQ AX, 104(CX)
-	JLT  turns44
+	JLT  turns50
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand45:
+strand51:
 	VBROADCASTSS (R13), Z0
 	VBROADCASTSS 1024(R13), Z1
 	MOVQ         104(CX), R8
@@ -3077,10 +3357,10 @@ strand45:
 	VMOVUPS      128(R10), Z8
 	VMOVUPS      192(R10), Z9
 
-block43:
+block49:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near46
+	JEQ        near52
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
@@ -3090,7 +3370,7 @@ block43:
 	PREFETCHT1 128(BX)(R14*1)
 	PREFETCHT1 192(BX)(R14*1)
 
-near46:
+near52:
 	VMOVUPS       (DX), Z10
 	VMOVUPS       64(DX), Z11
 	VMOVUPS       128(DX), Z12
@@ -3164,25 +3444,25 @@ near46:
 	VMULPS        Z0, Z12, Z12
 	VMULPS        Z0, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around47
+	JNE           around53
 	VMOVDQU64     Z10, (SI)
 	VMOVDQU64     Z11, 64(SI)
 	VMOVDQU64     Z12, 128(SI)
 	VMOVDQU64     Z13, 192(SI)
-	JMP           stored48
+	JMP           stored54
 
-around47:
+around53:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored48:
+stored54:
 	ADDQ    $+256, DX
 	ADDQ    $+256, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block43
+	JNE     block49
 	VMOVUPS Z2, (R9)
 	VMOVUPS Z3, 64(R9)
 	VMOVUPS Z4, 128(R9)
@@ -3196,31 +3476,31 @@ stored48:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand45
+	JNE     strand51
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn42
+	JMP     turn48
 
-turns44:
-some49:
+turns50:
+some55:
 	TESTQ      AX, AX
-	JLE        done50
+	JLE        done56
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near57
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near51:
+near57:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand52:
+strand58:
 	VBROADCASTSS  (R12), Z0
 	VBROADCASTSS  1024(R12), Z1
 	VMOVUPS.Z     (DX), K1, Z2
@@ -3254,7 +3534,7 @@ strand52:
 	ADDQ          200(CX), SI
 	ADDQ          $0x00000004, R12
 	DECQ          R8
-	JNE           strand52
+	JNE           strand58
 	SUBQ          144(CX), DX
 	SUBQ          176(CX), BX
 	SUBQ          208(CX), SI
@@ -3267,11 +3547,11 @@ strand52:
 	ADDQ          $0x00000040, R9
 	ADDQ          $0x00000040, R10
 	SUBQ          $0x00000010, AX
-	JMP           some49
+	JMP           some55
 
-done50:
+done56:
 	DECQ R11
-	JEQ  steps39
+	JEQ  steps45
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -3282,9 +3562,9 @@ done50:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step38
+	JMP  step44
 
-steps39:
+steps45:
 	VZEROUPPER
 	RET
 
@@ -3298,9 +3578,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide54
+	JNE          wide60
 	CMPQ         AX, $0x00000040
-	JLT          rest53
+	JLT          rest59
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -3310,12 +3590,12 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block55:
+block61:
 	CMPQ       AX, $0x00000040
-	JLT        blocks56
+	JLT        blocks62
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near57
+	JEQ        near63
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -3325,23 +3605,23 @@ block55:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near57:
+near63:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded64
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded58:
+loaded64:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded65
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded59:
+loaded65:
 	VMOVUPS       (DX), Z16
 	VMOVUPS       64(DX), Z17
 	VMOVUPS       128(DX), Z18
@@ -3415,29 +3695,29 @@ loaded59:
 	VMULPS        Z2, Z18, Z18
 	VMULPS        Z3, Z19, Z19
 	CMPB          76(CX), $0x00
-	JNE           around60
+	JNE           around66
 	VMOVDQU64     Z16, (SI)
 	VMOVDQU64     Z17, 64(SI)
 	VMOVDQU64     Z18, 128(SI)
 	VMOVDQU64     Z19, 192(SI)
-	JMP           stored61
+	JMP           stored67
 
-around60:
+around66:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored61:
+stored67:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block55
+	JMP  block61
 
-blocks56:
+blocks62:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -3446,15 +3726,15 @@ blocks56:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest53
+	JMP     rest59
 
-wide54:
-block62:
+wide60:
+block68:
 	CMPQ       AX, $0x00000040
-	JLT        blocks63
+	JLT        blocks69
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near64
+	JEQ        near70
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -3464,23 +3744,23 @@ block62:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near64:
+near70:
 	CMPB    72(CX), $0x00
-	JEQ     loaded65
+	JEQ     loaded71
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded65:
+loaded71:
 	CMPB    73(CX), $0x00
-	JEQ     loaded66
+	JEQ     loaded72
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded66:
+loaded72:
 	VMOVUPS       (DX), Z8
 	VMOVUPS       64(DX), Z9
 	VMOVUPS       128(DX), Z10
@@ -3570,52 +3850,52 @@ loaded66:
 	VMULPS        Z2, Z10, Z10
 	VMULPS        Z3, Z11, Z11
 	CMPB          76(CX), $0x00
-	JNE           around67
+	JNE           around73
 	VMOVDQU64     Z8, (SI)
 	VMOVDQU64     Z9, 64(SI)
 	VMOVDQU64     Z10, 128(SI)
 	VMOVDQU64     Z11, 192(SI)
-	JMP           stored68
+	JMP           stored74
 
-around67:
+around73:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored68:
+stored74:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay69
+	JEQ  stay75
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay69:
+stay75:
 	SUBQ $0x00000040, AX
-	JMP  block62
+	JMP  block68
 
-blocks63:
-rest53:
-some70:
+blocks69:
+rest59:
+some76:
 	TESTQ     AX, AX
-	JLE       done71
+	JLE       done77
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded72
+	JEQ       loaded78
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded72:
+loaded78:
 	CMPB      73(CX), $0x00
-	JEQ       loaded73
+	JEQ       loaded79
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded73:
+loaded79:
 	VMOVUPS.Z     (DX), K1, Z1
 	VMOVDQU32.Z   (BX), K1, Z3
 	VXORPS        Z2, Z2, Z2
@@ -3647,9 +3927,9 @@ loaded73:
 	ADDQ          $0x00000040, R9
 	ADDQ          $0x00000040, R10
 	SUBQ          $0x00000010, AX
-	JMP           some70
+	JMP           some76
 
-done71:
+done77:
 	VZEROUPPER
 	RET
 
@@ -5125,6 +5405,143 @@ TEXT ·dequantizeBackwardAVX512H16C8H16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), DI
 	CMPB         277(CX), $0x00
 	JEQ          other2
+	CMPQ         AX, $0x10
+	JGT          run3
+	CMPB         279(CX), $0x00
+	JEQ          run3
+	CMPB         278(CX), $0x00
+	JEQ          run3
+	VPXORD       Z5, Z5, Z5
+	MOVQ         $-1, R8
+	BZHIQ        AX, R8, R8
+	KMOVW        R8, K1
+
+vector9:
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS 1024(DI), Z6
+	VMOVDQA64    Z5, Z7
+	VMOVDQA64    Z5, Z8
+	MOVQ         80(CX), R8
+	TESTQ        R8, R8
+	JEQ          near10
+	PREFETCHT1   (DX)(R8*1)
+	PREFETCHT1   (BX)(R8*1)
+	CMPB         76(CX), $0x00
+	JNE          near10
+	PREFETCHT0   (SI)(R8*1)
+
+near10:
+	CMPB        273(CX), $0x00
+	JNE         kind12
+	VCVTPH2PS.Z (DX), K1, Z9
+	JMP         done11
+
+kind12:
+	VPMOVZXWD.Z (DX), K1, Z9
+	VPSLLD      $0x10, Z9, Z9
+	VMOVAPS     Z9, Z9
+	JMP         done11
+
+done11:
+	CMPB        272(CX), $0x00
+	JNE         kind15
+	VPMOVSXBD.Z (BX), K1, Z10
+	VCVTDQ2PS   Z10, Z10
+	JMP         done14
+
+kind15:
+	CMPB        272(CX), $0x01
+	JNE         kind16
+	VPMOVZXBD.Z (BX), K1, Z10
+	VCVTDQ2PS   Z10, Z10
+	VMOVAPS     Z10, Z10
+	JMP         done14
+
+kind16:
+	CMPB        272(CX), $0x02
+	JNE         kind17
+	VPMOVSXBW.Z (BX), K1, Y10
+	VPSLLW      $0x07, Y10, Y10
+	VPANDD      all32_3f803f80<>+0(SB), Y10, Y11
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y11, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y10, Y10
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y10
+	VCVTPH2PS   Y10, Z10
+	VMULPS.BCST all32_43800000<>+0(SB), Z10, Z10
+	VMOVAPS     Z10, Z10
+	JMP         done14
+
+kind17:
+	VPMOVZXBW.Z (BX), K1, Y10
+	VPSLLW      $0x08, Y10, Y10
+	VCVTPH2PS   Y10, Z10
+	VMOVAPS     Z10, Z10
+	JMP         done14
+
+done14:
+	VSUBPS    Z6, Z10, Z6
+	VMULPS    Z6, Z9, Z6
+	VADDPS    Z6, Z7, K1, Z7
+	VADDPS    Z9, Z8, K1, Z8
+	VMULPS    Z4, Z9, Z4
+	CMPB      273(CX), $0x00
+	JNE       kind20
+	VCVTPS2PH $0x00, Z4, Y4
+	CMPQ      AX, $0x10
+	JLT       partly21
+	VMOVDQU64 Y4, (SI)
+	JMP       stored22
+
+partly21:
+	VMOVDQU16 Y4, K1, (SI)
+
+stored22:
+	JMP done19
+
+kind20:
+	VPTESTMD  Z0, Z4, K2
+	VPADDD    Z1, Z4, Z6
+	VPADDD    Z2, Z4, K2, Z6
+	VCMPPS    $0x03, Z4, Z4, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z4
+	VPMOVDW   Z4, Y4
+	CMPQ      AX, $0x10
+	JLT       partly24
+	VMOVDQU64 Y4, (SI)
+	JMP       stored25
+
+partly24:
+	VMOVDQU16 Y4, K1, (SI)
+
+stored25:
+	JMP done19
+
+done19:
+	VINSERTF64X4  $0x01, Y8, Z7, Z4
+	VSHUFF64X2    $0xee, Z8, Z7, Z6
+	VADDPS        Z6, Z4, Z4
+	VSHUFF64X2    $0xb1, Z4, Z4, Z6
+	VADDPS        Z6, Z4, Z4
+	VPERMILPS     $0x4e, Z4, Z6
+	VADDPS        Z6, Z4, Z4
+	VPERMILPS     $0xb1, Z4, Z6
+	VADDPS        Z6, Z4, Z4
+	VEXTRACTF64X4 $0x01, Z4, Y6
+	MOVQ          296(CX), R8
+	VMOVSS        X4, (R8)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), R8
+	VMOVSS        X6, (R8)
+	ADDQ          $0x00000004, 304(CX)
+	ADDQ          152(CX), DX
+	ADDQ          184(CX), BX
+	ADDQ          216(CX), SI
+	ADDQ          $0x00000004, DI
+	DECQ          R11
+	JNE           vector9
+	VZEROUPPER
+	RET
 
 run3:
 	MOVQ         DX, 232(CX)
@@ -5133,7 +5550,7 @@ run3:
 	VBROADCASTSS (DI), Z5
 	VBROADCASTSS 1024(DI), Z6
 	CMPB         278(CX), $0x00
-	JEQ          kept9
+	JEQ          kept26
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z9, Z9, Z9
@@ -5142,9 +5559,9 @@ run3:
 	VPXORD       Z12, Z12, Z12
 	VPXORD       Z13, Z13, Z13
 	VPXORD       Z14, Z14, Z14
-	JMP          begun10
+	JMP          begun27
 
-kept9:
+kept26:
 	VMOVUPS (R9), Z7
 	VMOVUPS 64(R9), Z8
 	VMOVUPS 128(R9), Z9
@@ -5154,7 +5571,7 @@ kept9:
 	VMOVUPS 128(R10), Z13
 	VMOVUPS 192(R10), Z14
 
-begun10:
+begun27:
 	MOVQ AX, R8
 
 next4:
@@ -5162,25 +5579,25 @@ next4:
 	JLT        rest5
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near28
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near11
+	JNE        near28
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 
-near11:
+near28:
 	CMPB      273(CX), $0x00
-	JNE       kind13
+	JNE       kind30
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done12
+	JMP       done29
 
-kind13:
+kind30:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -5193,11 +5610,11 @@ kind13:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done12
+	JMP       done29
 
-done12:
+done29:
 	CMPB      272(CX), $0x00
-	JNE       kind16
+	JNE       kind33
 	VPMOVSXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXBD 16(BX), Z20
@@ -5206,11 +5623,11 @@ done12:
 	VCVTDQ2PS Z21, Z21
 	VPMOVSXBD 48(BX), Z22
 	VCVTDQ2PS Z22, Z22
-	JMP       done15
+	JMP       done32
 
-kind16:
+kind33:
 	CMPB      272(CX), $0x01
-	JNE       kind17
+	JNE       kind34
 	VPMOVZXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVZXBD 16(BX), Z20
@@ -5223,11 +5640,11 @@ kind16:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done15
+	JMP       done32
 
-kind17:
+kind34:
 	CMPB        272(CX), $0x02
-	JNE         kind18
+	JNE         kind35
 	VPMOVSXBW   (BX), Y19
 	VPSLLW      $0x07, Y19, Y19
 	VPANDD      all32_3f803f80<>+0(SB), Y19, Y20
@@ -5264,9 +5681,9 @@ kind17:
 	VMOVAPS     Z20, Z20
 	VMOVAPS     Z21, Z21
 	VMOVAPS     Z22, Z22
-	JMP         done15
+	JMP         done32
 
-kind18:
+kind35:
 	VPMOVZXBW (BX), Y19
 	VPSLLW    $0x08, Y19, Y19
 	VCVTPH2PS Y19, Z19
@@ -5283,9 +5700,9 @@ kind18:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done15
+	JMP       done32
 
-done15:
+done32:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -5307,29 +5724,29 @@ done15:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind21
+	JNE       kind38
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around39
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored23
+	JMP       stored40
 
-around22:
+around39:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored23:
-	JMP done20
+stored40:
+	JMP done37
 
-kind21:
+kind38:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -5355,19 +5772,19 @@ kind21:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around25
+	JNE       around42
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored26
+	JMP       stored43
 
-around25:
+around42:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored26:
-	JMP done20
+stored43:
+	JMP done37
 
-done20:
+done37:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
@@ -5376,55 +5793,55 @@ done20:
 
 rest5:
 	CMPQ       R8, $0x20
-	JLT        few27
+	JLT        few44
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near28
+	JEQ        near45
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near28
+	JNE        near45
 	PREFETCHT0 (SI)(R12*1)
 
-near28:
+near45:
 	CMPB      273(CX), $0x00
-	JNE       kind30
+	JNE       kind47
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
-	JMP       done29
+	JMP       done46
 
-kind30:
+kind47:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done29
+	JMP       done46
 
-done29:
+done46:
 	CMPB      272(CX), $0x00
-	JNE       kind33
+	JNE       kind50
 	VPMOVSXBD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVSXBD 16(BX), Z18
 	VCVTDQ2PS Z18, Z18
-	JMP       done32
+	JMP       done49
 
-kind33:
+kind50:
 	CMPB      272(CX), $0x01
-	JNE       kind34
+	JNE       kind51
 	VPMOVZXBD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVZXBD 16(BX), Z18
 	VCVTDQ2PS Z18, Z18
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done32
+	JMP       done49
 
-kind34:
+kind51:
 	CMPB        272(CX), $0x02
-	JNE         kind35
+	JNE         kind52
 	VPMOVSXBW   (BX), Y17
 	VPSLLW      $0x07, Y17, Y17
 	VPANDD      all32_3f803f80<>+0(SB), Y17, Y18
@@ -5443,9 +5860,9 @@ kind34:
 	VMULPS.BCST all32_43800000<>+0(SB), Z18, Z18
 	VMOVAPS     Z17, Z17
 	VMOVAPS     Z18, Z18
-	JMP         done32
+	JMP         done49
 
-kind35:
+kind52:
 	VPMOVZXBW (BX), Y17
 	VPSLLW    $0x08, Y17, Y17
 	VCVTPH2PS Y17, Z17
@@ -5454,9 +5871,9 @@ kind35:
 	VCVTPH2PS Y18, Z18
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done32
+	JMP       done49
 
-done32:
+done49:
 	VSUBPS    Z6, Z17, Z17
 	VSUBPS    Z6, Z18, Z18
 	VMULPS    Z17, Z15, Z17
@@ -5468,23 +5885,23 @@ done32:
 	VMULPS    Z5, Z15, Z15
 	VMULPS    Z5, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind38
+	JNE       kind55
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around39
+	JNE       around56
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
-	JMP       stored40
+	JMP       stored57
 
-around39:
+around56:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 
-stored40:
-	JMP done37
+stored57:
+	JMP done54
 
-kind38:
+kind55:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z17
 	VPADDD    Z2, Z15, K1, Z17
@@ -5498,62 +5915,62 @@ kind38:
 	VMOVDQA64 Z17, Z15
 	VPERMT2W  Z18, Z4, Z15
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around59
 	VMOVDQU64 Z15, (SI)
-	JMP       stored43
+	JMP       stored60
 
-around42:
+around59:
 	VMOVNTDQ Z15, (SI)
 
-stored43:
-	JMP done37
+stored60:
+	JMP done54
 
-done37:
+done54:
 	SUBQ       $0x20, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near44
+	JEQ        near61
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 32(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near44
+	JNE        near61
 	PREFETCHT0 64(SI)(R12*1)
 
-near44:
+near61:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind46
+	JNE         kind63
 	VCVTPH2PS.Z 64(DX), K1, Z15
-	JMP         done45
+	JMP         done62
 
-kind46:
+kind63:
 	VPMOVZXWD.Z 64(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done45
+	JMP         done62
 
-done45:
+done62:
 	CMPB        272(CX), $0x00
-	JNE         kind49
+	JNE         kind66
 	VPMOVSXBD.Z 32(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
-	JMP         done48
+	JMP         done65
 
-kind49:
+kind66:
 	CMPB        272(CX), $0x01
-	JNE         kind50
+	JNE         kind67
 	VPMOVZXBD.Z 32(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done48
+	JMP         done65
 
-kind50:
+kind67:
 	CMPB        272(CX), $0x02
-	JNE         kind51
+	JNE         kind68
 	VPMOVSXBW.Z 32(BX), K1, Y16
 	VPSLLW      $0x07, Y16, Y16
 	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
@@ -5563,36 +5980,36 @@ kind50:
 	VCVTPH2PS   Y16, Z16
 	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done48
+	JMP         done65
 
-kind51:
+kind68:
 	VPMOVZXBW.Z 32(BX), K1, Y16
 	VPSLLW      $0x08, Y16, Y16
 	VCVTPH2PS   Y16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done48
+	JMP         done65
 
-done48:
+done65:
 	VSUBPS    Z6, Z16, Z16
 	VMULPS    Z16, Z15, Z16
 	VADDPS    Z16, Z9, K1, Z9
 	VADDPS    Z15, Z13, K1, Z13
 	VMULPS    Z5, Z15, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind54
+	JNE       kind71
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPQ      R8, $0x10
-	JLT       partly55
+	JLT       partly72
 	VMOVDQU64 Y15, 64(SI)
-	JMP       stored56
+	JMP       stored73
 
-partly55:
+partly72:
 	VMOVDQU16 Y15, K1, 64(SI)
 
-stored56:
-	JMP done53
+stored73:
+	JMP done70
 
-kind54:
+kind71:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -5601,62 +6018,62 @@ kind54:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	CMPQ      R8, $0x10
-	JLT       partly58
+	JLT       partly75
 	VMOVDQU64 Y15, 64(SI)
-	JMP       stored59
+	JMP       stored76
 
-partly58:
+partly75:
 	VMOVDQU16 Y15, K1, 64(SI)
 
-stored59:
-	JMP done53
+stored76:
+	JMP done70
 
-done53:
+done70:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near60
+	JEQ        near77
 	PREFETCHT1 96(DX)(R12*1)
 	PREFETCHT1 48(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near60
+	JNE        near77
 	PREFETCHT0 96(SI)(R12*1)
 
-near60:
+near77:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind62
+	JNE         kind79
 	VCVTPH2PS.Z 96(DX), K1, Z15
-	JMP         done61
+	JMP         done78
 
-kind62:
+kind79:
 	VPMOVZXWD.Z 96(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done61
+	JMP         done78
 
-done61:
+done78:
 	CMPB        272(CX), $0x00
-	JNE         kind65
+	JNE         kind82
 	VPMOVSXBD.Z 48(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
-	JMP         done64
+	JMP         done81
 
-kind65:
+kind82:
 	CMPB        272(CX), $0x01
-	JNE         kind66
+	JNE         kind83
 	VPMOVZXBD.Z 48(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done64
+	JMP         done81
 
-kind66:
+kind83:
 	CMPB        272(CX), $0x02
-	JNE         kind67
+	JNE         kind84
 	VPMOVSXBW.Z 48(BX), K1, Y16
 	VPSLLW      $0x07, Y16, Y16
 	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
@@ -5666,36 +6083,36 @@ kind66:
 	VCVTPH2PS   Y16, Z16
 	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done64
+	JMP         done81
 
-kind67:
+kind84:
 	VPMOVZXBW.Z 48(BX), K1, Y16
 	VPSLLW      $0x08, Y16, Y16
 	VCVTPH2PS   Y16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done64
+	JMP         done81
 
-done64:
+done81:
 	VSUBPS    Z6, Z16, Z6
 	VMULPS    Z6, Z15, Z6
 	VADDPS    Z6, Z10, K1, Z10
 	VADDPS    Z15, Z14, K1, Z14
 	VMULPS    Z5, Z15, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind70
+	JNE       kind87
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPQ      R8, $0x10
-	JLT       partly71
+	JLT       partly88
 	VMOVDQU64 Y5, 96(SI)
-	JMP       stored72
+	JMP       stored89
 
-partly71:
+partly88:
 	VMOVDQU16 Y5, K1, 96(SI)
 
-stored72:
-	JMP done69
+stored89:
+	JMP done86
 
-kind70:
+kind87:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -5704,65 +6121,65 @@ kind70:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	CMPQ      R8, $0x10
-	JLT       partly74
+	JLT       partly91
 	VMOVDQU64 Y5, 96(SI)
-	JMP       stored75
+	JMP       stored92
 
-partly74:
+partly91:
 	VMOVDQU16 Y5, K1, 96(SI)
 
-stored75:
-	JMP done69
+stored92:
+	JMP done86
 
-done69:
+done86:
 	SUBQ $0x10, R8
 	JMP  done6
 
-few27:
+few44:
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near76
+	JEQ        near93
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near76
+	JNE        near93
 	PREFETCHT0 (SI)(R12*1)
 
-near76:
+near93:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind78
+	JNE         kind95
 	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done77
+	JMP         done94
 
-kind78:
+kind95:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done77
+	JMP         done94
 
-done77:
+done94:
 	CMPB        272(CX), $0x00
-	JNE         kind81
+	JNE         kind98
 	VPMOVSXBD.Z (BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
-	JMP         done80
+	JMP         done97
 
-kind81:
+kind98:
 	CMPB        272(CX), $0x01
-	JNE         kind82
+	JNE         kind99
 	VPMOVZXBD.Z (BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done80
+	JMP         done97
 
-kind82:
+kind99:
 	CMPB        272(CX), $0x02
-	JNE         kind83
+	JNE         kind100
 	VPMOVSXBW.Z (BX), K1, Y16
 	VPSLLW      $0x07, Y16, Y16
 	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
@@ -5772,36 +6189,36 @@ kind82:
 	VCVTPH2PS   Y16, Z16
 	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done80
+	JMP         done97
 
-kind83:
+kind100:
 	VPMOVZXBW.Z (BX), K1, Y16
 	VPSLLW      $0x08, Y16, Y16
 	VCVTPH2PS   Y16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done80
+	JMP         done97
 
-done80:
+done97:
 	VSUBPS    Z6, Z16, Z16
 	VMULPS    Z16, Z15, Z16
 	VADDPS    Z16, Z7, K1, Z7
 	VADDPS    Z15, Z11, K1, Z11
 	VMULPS    Z5, Z15, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind86
+	JNE       kind103
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPQ      R8, $0x10
-	JLT       partly87
+	JLT       partly104
 	VMOVDQU64 Y15, (SI)
-	JMP       stored88
+	JMP       stored105
 
-partly87:
+partly104:
 	VMOVDQU16 Y15, K1, (SI)
 
-stored88:
-	JMP done85
+stored105:
+	JMP done102
 
-kind86:
+kind103:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -5810,62 +6227,62 @@ kind86:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	CMPQ      R8, $0x10
-	JLT       partly90
+	JLT       partly107
 	VMOVDQU64 Y15, (SI)
-	JMP       stored91
+	JMP       stored108
 
-partly90:
+partly107:
 	VMOVDQU16 Y15, K1, (SI)
 
-stored91:
-	JMP done85
+stored108:
+	JMP done102
 
-done85:
+done102:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near92
+	JEQ        near109
 	PREFETCHT1 32(DX)(R12*1)
 	PREFETCHT1 16(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near92
+	JNE        near109
 	PREFETCHT0 32(SI)(R12*1)
 
-near92:
+near109:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind94
+	JNE         kind111
 	VCVTPH2PS.Z 32(DX), K1, Z15
-	JMP         done93
+	JMP         done110
 
-kind94:
+kind111:
 	VPMOVZXWD.Z 32(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done93
+	JMP         done110
 
-done93:
+done110:
 	CMPB        272(CX), $0x00
-	JNE         kind97
+	JNE         kind114
 	VPMOVSXBD.Z 16(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
-	JMP         done96
+	JMP         done113
 
-kind97:
+kind114:
 	CMPB        272(CX), $0x01
-	JNE         kind98
+	JNE         kind115
 	VPMOVZXBD.Z 16(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done96
+	JMP         done113
 
-kind98:
+kind115:
 	CMPB        272(CX), $0x02
-	JNE         kind99
+	JNE         kind116
 	VPMOVSXBW.Z 16(BX), K1, Y16
 	VPSLLW      $0x07, Y16, Y16
 	VPANDD      all32_3f803f80<>+0(SB), Y16, Y17
@@ -5875,36 +6292,36 @@ kind98:
 	VCVTPH2PS   Y16, Z16
 	VMULPS.BCST all32_43800000<>+0(SB), Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done96
+	JMP         done113
 
-kind99:
+kind116:
 	VPMOVZXBW.Z 16(BX), K1, Y16
 	VPSLLW      $0x08, Y16, Y16
 	VCVTPH2PS   Y16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done96
+	JMP         done113
 
-done96:
+done113:
 	VSUBPS    Z6, Z16, Z6
 	VMULPS    Z6, Z15, Z6
 	VADDPS    Z6, Z8, K1, Z8
 	VADDPS    Z15, Z12, K1, Z12
 	VMULPS    Z5, Z15, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind102
+	JNE       kind119
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPQ      R8, $0x10
-	JLT       partly103
+	JLT       partly120
 	VMOVDQU64 Y5, 32(SI)
-	JMP       stored104
+	JMP       stored121
 
-partly103:
+partly120:
 	VMOVDQU16 Y5, K1, 32(SI)
 
-stored104:
-	JMP done101
+stored121:
+	JMP done118
 
-kind102:
+kind119:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -5913,17 +6330,17 @@ kind102:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	CMPQ      R8, $0x10
-	JLT       partly106
+	JLT       partly123
 	VMOVDQU64 Y5, 32(SI)
-	JMP       stored107
+	JMP       stored124
 
-partly106:
+partly123:
 	VMOVDQU16 Y5, K1, 32(SI)
 
-stored107:
-	JMP done101
+stored124:
+	JMP done118
 
-done101:
+done118:
 	SUBQ $0x10, R8
 
 done6:
@@ -6006,18 +6423,18 @@ over8:
 	RET
 
 other2:
-step108:
+step125:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn112:
+turn129:
 	CMPQ AX, 104(CX)
-	JLT  turns114
+	JLT  turns131
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand115:
+strand132:
 	VBROADCASTSS (R13), Z5
 	VBROADCASTSS 1024(R13), Z6
 	MOVQ         104(CX), R8
@@ -6030,24 +6447,24 @@ strand115:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block113:
+block130:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near116
+	JEQ        near133
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 
-near116:
+near133:
 	CMPB      273(CX), $0x00
-	JNE       kind118
+	JNE       kind135
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done117
+	JMP       done134
 
-kind118:
+kind135:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -6060,11 +6477,11 @@ kind118:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done117
+	JMP       done134
 
-done117:
+done134:
 	CMPB      272(CX), $0x00
-	JNE       kind121
+	JNE       kind138
 	VPMOVSXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXBD 16(BX), Z20
@@ -6073,11 +6490,11 @@ done117:
 	VCVTDQ2PS Z21, Z21
 	VPMOVSXBD 48(BX), Z22
 	VCVTDQ2PS Z22, Z22
-	JMP       done120
+	JMP       done137
 
-kind121:
+kind138:
 	CMPB      272(CX), $0x01
-	JNE       kind122
+	JNE       kind139
 	VPMOVZXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVZXBD 16(BX), Z20
@@ -6090,11 +6507,11 @@ kind121:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done120
+	JMP       done137
 
-kind122:
+kind139:
 	CMPB        272(CX), $0x02
-	JNE         kind123
+	JNE         kind140
 	VPMOVSXBW   (BX), Y19
 	VPSLLW      $0x07, Y19, Y19
 	VPANDD      all32_3f803f80<>+0(SB), Y19, Y20
@@ -6131,9 +6548,9 @@ kind122:
 	VMOVAPS     Z20, Z20
 	VMOVAPS     Z21, Z21
 	VMOVAPS     Z22, Z22
-	JMP         done120
+	JMP         done137
 
-kind123:
+kind140:
 	VPMOVZXBW (BX), Y19
 	VPSLLW    $0x08, Y19, Y19
 	VCVTPH2PS Y19, Z19
@@ -6150,9 +6567,9 @@ kind123:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done120
+	JMP       done137
 
-done120:
+done137:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -6174,29 +6591,29 @@ done120:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind126
+	JNE       kind143
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around127
+	JNE       around144
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored128
+	JMP       stored145
 
-around127:
+around144:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored128:
-	JMP done125
+stored145:
+	JMP done142
 
-kind126:
+kind143:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -6222,24 +6639,24 @@ kind126:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around130
+	JNE       around147
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored131
+	JMP       stored148
 
-around130:
+around147:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored131:
-	JMP done125
+stored148:
+	JMP done142
 
-done125:
+done142:
 	ADDQ    $+128, DX
 	ADDQ    $+64, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block113
+	JNE     block130
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -6253,62 +6670,62 @@ done125:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand115
+	JNE     strand132
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn112
+	JMP     turn129
 
-turns114:
-some132:
+turns131:
+some149:
 	TESTQ      AX, AX
-	JLE        done133
+	JLE        done150
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near134
+	JEQ        near151
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near134:
+near151:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand135:
+strand152:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	CMPB         273(CX), $0x00
-	JNE          kind137
+	JNE          kind154
 	VCVTPH2PS.Z  (DX), K1, Z7
-	JMP          done136
+	JMP          done153
 
-kind137:
+kind154:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done136
+	JMP         done153
 
-done136:
+done153:
 	CMPB        272(CX), $0x00
-	JNE         kind140
+	JNE         kind157
 	VPMOVSXBD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         done139
+	JMP         done156
 
-kind140:
+kind157:
 	CMPB        272(CX), $0x01
-	JNE         kind141
+	JNE         kind158
 	VPMOVZXBD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done139
+	JMP         done156
 
-kind141:
+kind158:
 	CMPB        272(CX), $0x02
-	JNE         kind142
+	JNE         kind159
 	VPMOVSXBW.Z (BX), K1, Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
@@ -6318,16 +6735,16 @@ kind141:
 	VCVTPH2PS   Y8, Z8
 	VMULPS.BCST all32_43800000<>+0(SB), Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done139
+	JMP         done156
 
-kind142:
+kind159:
 	VPMOVZXBW.Z (BX), K1, Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done139
+	JMP         done156
 
-done139:
+done156:
 	VSUBPS    Z6, Z8, Z6
 	VMULPS    Z6, Z7, Z6
 	VMOVUPS.Z (R9), K1, Z8
@@ -6338,12 +6755,12 @@ done139:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z7, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind145
+	JNE       kind162
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done144
+	JMP       done161
 
-kind145:
+kind162:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -6352,9 +6769,9 @@ kind145:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done144
+	JMP       done161
 
-done144:
+done161:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -6363,7 +6780,7 @@ done144:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand135
+	JNE  strand152
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -6376,11 +6793,11 @@ done144:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some132
+	JMP  some149
 
-done133:
+done150:
 	DECQ R11
-	JEQ  steps109
+	JEQ  steps126
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -6391,9 +6808,9 @@ done133:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step108
+	JMP  step125
 
-steps109:
+steps126:
 	VZEROUPPER
 	RET
 
@@ -6407,9 +6824,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide148
+	JNE          wide165
 	CMPQ         AX, $0x00000040
-	JLT          rest147
+	JLT          rest164
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -6419,42 +6836,42 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block149:
+block166:
 	CMPQ       AX, $0x00000040
-	JLT        blocks150
+	JLT        blocks167
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near151
+	JEQ        near168
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near151:
+near168:
 	CMPB    72(CX), $0x00
-	JEQ     loaded152
+	JEQ     loaded169
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded152:
+loaded169:
 	CMPB    73(CX), $0x00
-	JEQ     loaded153
+	JEQ     loaded170
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded153:
+loaded170:
 	CMPB      273(CX), $0x00
-	JNE       kind155
+	JNE       kind172
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
 	VCVTPH2PS 64(DX), Z23
 	VCVTPH2PS 96(DX), Z24
-	JMP       done154
+	JMP       done171
 
-kind155:
+kind172:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -6467,11 +6884,11 @@ kind155:
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
 	VMOVAPS   Z24, Z24
-	JMP       done154
+	JMP       done171
 
-done154:
+done171:
 	CMPB      272(CX), $0x00
-	JNE       kind158
+	JNE       kind175
 	VPMOVSXBD (BX), Z25
 	VCVTDQ2PS Z25, Z25
 	VPMOVSXBD 16(BX), Z26
@@ -6480,11 +6897,11 @@ done154:
 	VCVTDQ2PS Z27, Z27
 	VPMOVSXBD 48(BX), Z28
 	VCVTDQ2PS Z28, Z28
-	JMP       done157
+	JMP       done174
 
-kind158:
+kind175:
 	CMPB      272(CX), $0x01
-	JNE       kind159
+	JNE       kind176
 	VPMOVZXBD (BX), Z25
 	VCVTDQ2PS Z25, Z25
 	VPMOVZXBD 16(BX), Z26
@@ -6497,11 +6914,11 @@ kind158:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       done157
+	JMP       done174
 
-kind159:
+kind176:
 	CMPB        272(CX), $0x02
-	JNE         kind160
+	JNE         kind177
 	VPMOVSXBW   (BX), Y25
 	VPSLLW      $0x07, Y25, Y25
 	VPANDD      all32_3f803f80<>+0(SB), Y25, Y26
@@ -6538,9 +6955,9 @@ kind159:
 	VMOVAPS     Z26, Z26
 	VMOVAPS     Z27, Z27
 	VMOVAPS     Z28, Z28
-	JMP         done157
+	JMP         done174
 
-kind160:
+kind177:
 	VPMOVZXBW (BX), Y25
 	VPSLLW    $0x08, Y25, Y25
 	VCVTPH2PS Y25, Z25
@@ -6557,9 +6974,9 @@ kind160:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       done157
+	JMP       done174
 
-done157:
+done174:
 	VSUBPS    Z9, Z25, Z25
 	VSUBPS    Z10, Z26, Z26
 	VSUBPS    Z11, Z27, Z27
@@ -6581,29 +6998,29 @@ done157:
 	VMULPS    Z7, Z23, Z23
 	VMULPS    Z8, Z24, Z24
 	CMPB      273(CX), $0x00
-	JNE       kind163
+	JNE       kind180
 	VCVTPS2PH $0x00, Z21, Y21
 	VCVTPS2PH $0x00, Z22, Y22
 	VCVTPS2PH $0x00, Z23, Y23
 	VCVTPS2PH $0x00, Z24, Y24
 	CMPB      76(CX), $0x00
-	JNE       around164
+	JNE       around181
 	VMOVDQU64 Y21, (SI)
 	VMOVDQU64 Y22, 32(SI)
 	VMOVDQU64 Y23, 64(SI)
 	VMOVDQU64 Y24, 96(SI)
-	JMP       stored165
+	JMP       stored182
 
-around164:
+around181:
 	VMOVNTDQ Y21, (SI)
 	VMOVNTDQ Y22, 32(SI)
 	VMOVNTDQ Y23, 64(SI)
 	VMOVNTDQ Y24, 96(SI)
 
-stored165:
-	JMP done162
+stored182:
+	JMP done179
 
-kind163:
+kind180:
 	VPTESTMD  Z0, Z21, K1
 	VPADDD    Z1, Z21, Z25
 	VPADDD    Z2, Z21, K1, Z25
@@ -6629,28 +7046,28 @@ kind163:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around167
+	JNE       around184
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored168
+	JMP       stored185
 
-around167:
+around184:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored168:
-	JMP done162
+stored185:
+	JMP done179
 
-done162:
+done179:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block149
+	JMP  block166
 
-blocks150:
+blocks167:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -6659,45 +7076,45 @@ blocks150:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest147
+	JMP     rest164
 
-wide148:
-block169:
+wide165:
+block186:
 	CMPQ       AX, $0x00000040
-	JLT        blocks170
+	JLT        blocks187
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near171
+	JEQ        near188
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 
-near171:
+near188:
 	CMPB    72(CX), $0x00
-	JEQ     loaded172
+	JEQ     loaded189
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded172:
+loaded189:
 	CMPB    73(CX), $0x00
-	JEQ     loaded173
+	JEQ     loaded190
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded173:
+loaded190:
 	CMPB      273(CX), $0x00
-	JNE       kind175
+	JNE       kind192
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done174
+	JMP       done191
 
-kind175:
+kind192:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -6710,11 +7127,11 @@ kind175:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done174
+	JMP       done191
 
-done174:
+done191:
 	CMPB      272(CX), $0x00
-	JNE       kind178
+	JNE       kind195
 	VPMOVSXBD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVSXBD 16(BX), Z18
@@ -6723,11 +7140,11 @@ done174:
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXBD 48(BX), Z20
 	VCVTDQ2PS Z20, Z20
-	JMP       done177
+	JMP       done194
 
-kind178:
+kind195:
 	CMPB      272(CX), $0x01
-	JNE       kind179
+	JNE       kind196
 	VPMOVZXBD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVZXBD 16(BX), Z18
@@ -6740,11 +7157,11 @@ kind178:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       done177
+	JMP       done194
 
-kind179:
+kind196:
 	CMPB        272(CX), $0x02
-	JNE         kind180
+	JNE         kind197
 	VPMOVSXBW   (BX), Y17
 	VPSLLW      $0x07, Y17, Y17
 	VPANDD      all32_3f803f80<>+0(SB), Y17, Y18
@@ -6781,9 +7198,9 @@ kind179:
 	VMOVAPS     Z18, Z18
 	VMOVAPS     Z19, Z19
 	VMOVAPS     Z20, Z20
-	JMP         done177
+	JMP         done194
 
-kind180:
+kind197:
 	VPMOVZXBW (BX), Y17
 	VPSLLW    $0x08, Y17, Y17
 	VCVTPH2PS Y17, Z17
@@ -6800,9 +7217,9 @@ kind180:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       done177
+	JMP       done194
 
-done177:
+done194:
 	VSUBPS    Z9, Z17, Z17
 	VSUBPS    Z10, Z18, Z18
 	VSUBPS    Z11, Z19, Z19
@@ -6840,29 +7257,29 @@ done177:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind183
+	JNE       kind200
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around184
+	JNE       around201
 	VMOVDQU64 Y13, (SI)
 	VMOVDQU64 Y14, 32(SI)
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored185
+	JMP       stored202
 
-around184:
+around201:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored185:
-	JMP done182
+stored202:
+	JMP done199
 
-kind183:
+kind200:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -6888,80 +7305,80 @@ kind183:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around187
+	JNE       around204
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored188
+	JMP       stored205
 
-around187:
+around204:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored188:
-	JMP done182
+stored205:
+	JMP done199
 
-done182:
+done199:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay189
+	JEQ  stay206
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay189:
+stay206:
 	SUBQ $0x00000040, AX
-	JMP  block169
+	JMP  block186
 
-blocks170:
-rest147:
-some190:
+blocks187:
+rest164:
+some207:
 	TESTQ     AX, AX
-	JLE       done191
+	JLE       done208
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded192
+	JEQ       loaded209
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded192:
+loaded209:
 	CMPB      73(CX), $0x00
-	JEQ       loaded193
+	JEQ       loaded210
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded193:
+loaded210:
 	CMPB        273(CX), $0x00
-	JNE         kind195
+	JNE         kind212
 	VCVTPH2PS.Z (DX), K1, Z4
-	JMP         done194
+	JMP         done211
 
-kind195:
+kind212:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done194
+	JMP         done211
 
-done194:
+done211:
 	CMPB        272(CX), $0x00
-	JNE         kind198
+	JNE         kind215
 	VPMOVSXBD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
-	JMP         done197
+	JMP         done214
 
-kind198:
+kind215:
 	CMPB        272(CX), $0x01
-	JNE         kind199
+	JNE         kind216
 	VPMOVZXBD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done197
+	JMP         done214
 
-kind199:
+kind216:
 	CMPB        272(CX), $0x02
-	JNE         kind200
+	JNE         kind217
 	VPMOVSXBW.Z (BX), K1, Y6
 	VPSLLW      $0x07, Y6, Y6
 	VPANDD      all32_3f803f80<>+0(SB), Y6, Y7
@@ -6971,16 +7388,16 @@ kind199:
 	VCVTPH2PS   Y6, Z6
 	VMULPS.BCST all32_43800000<>+0(SB), Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done197
+	JMP         done214
 
-kind200:
+kind217:
 	VPMOVZXBW.Z (BX), K1, Y6
 	VPSLLW      $0x08, Y6, Y6
 	VCVTPH2PS   Y6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done197
+	JMP         done214
 
-done197:
+done214:
 	VSUBPS    Z9, Z6, Z6
 	VMULPS    Z6, Z4, Z6
 	VMOVUPS.Z (R9), K1, Z7
@@ -6991,12 +7408,12 @@ done197:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z4, Z4
 	CMPB      273(CX), $0x00
-	JNE       kind203
+	JNE       kind220
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done202
+	JMP       done219
 
-kind203:
+kind220:
 	VPTESTMD  Z0, Z4, K2
 	VPADDD    Z1, Z4, Z6
 	VPADDD    Z2, Z4, K2, Z6
@@ -7005,9 +7422,9 @@ kind203:
 	VPSRLD    $0x10, Z6, Z4
 	VPMOVDW   Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done202
+	JMP       done219
 
-done202:
+done219:
 	ADDQ $+32, DX
 	ADDQ $+16, BX
 	ADDQ $+32, SI
@@ -7016,9 +7433,9 @@ done202:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some190
+	JMP  some207
 
-done191:
+done208:
 	VZEROUPPER
 	RET
 
@@ -7119,6 +7536,120 @@ TEXT ·dequantizeBackwardAVX512H16I16H16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), DI
 	CMPB         277(CX), $0x00
 	JEQ          other2
+	CMPQ         AX, $0x10
+	JGT          run3
+	CMPB         279(CX), $0x00
+	JEQ          run3
+	CMPB         278(CX), $0x00
+	JEQ          run3
+	VPXORD       Z5, Z5, Z5
+	MOVQ         $-1, R8
+	BZHIQ        AX, R8, R8
+	KMOVW        R8, K1
+
+vector9:
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS 1024(DI), Z6
+	VMOVDQA64    Z5, Z7
+	VMOVDQA64    Z5, Z8
+	MOVQ         80(CX), R8
+	TESTQ        R8, R8
+	JEQ          near10
+	PREFETCHT1   (DX)(R8*1)
+	PREFETCHT1   (BX)(R8*1)
+	CMPB         76(CX), $0x00
+	JNE          near10
+	PREFETCHT0   (SI)(R8*1)
+
+near10:
+	CMPB        273(CX), $0x00
+	JNE         kind12
+	VCVTPH2PS.Z (DX), K1, Z9
+	JMP         done11
+
+kind12:
+	VPMOVZXWD.Z (DX), K1, Z9
+	VPSLLD      $0x10, Z9, Z9
+	VMOVAPS     Z9, Z9
+	JMP         done11
+
+done11:
+	CMPB        272(CX), $0x00
+	JNE         kind15
+	VPMOVSXWD.Z (BX), K1, Z10
+	VCVTDQ2PS   Z10, Z10
+	JMP         done14
+
+kind15:
+	VPMOVZXWD.Z (BX), K1, Z10
+	VCVTDQ2PS   Z10, Z10
+	VMOVAPS     Z10, Z10
+	JMP         done14
+
+done14:
+	VSUBPS    Z6, Z10, Z6
+	VMULPS    Z6, Z9, Z6
+	VADDPS    Z6, Z7, K1, Z7
+	VADDPS    Z9, Z8, K1, Z8
+	VMULPS    Z4, Z9, Z4
+	CMPB      273(CX), $0x00
+	JNE       kind18
+	VCVTPS2PH $0x00, Z4, Y4
+	CMPQ      AX, $0x10
+	JLT       partly19
+	VMOVDQU64 Y4, (SI)
+	JMP       stored20
+
+partly19:
+	VMOVDQU16 Y4, K1, (SI)
+
+stored20:
+	JMP done17
+
+kind18:
+	VPTESTMD  Z0, Z4, K2
+	VPADDD    Z1, Z4, Z6
+	VPADDD    Z2, Z4, K2, Z6
+	VCMPPS    $0x03, Z4, Z4, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z4
+	VPMOVDW   Z4, Y4
+	CMPQ      AX, $0x10
+	JLT       partly22
+	VMOVDQU64 Y4, (SI)
+	JMP       stored23
+
+partly22:
+	VMOVDQU16 Y4, K1, (SI)
+
+stored23:
+	JMP done17
+
+done17:
+	VINSERTF64X4  $0x01, Y8, Z7, Z4
+	VSHUFF64X2    $0xee, Z8, Z7, Z6
+	VADDPS        Z6, Z4, Z4
+	VSHUFF64X2    $0xb1, Z4, Z4, Z6
+	VADDPS        Z6, Z4, Z4
+	VPERMILPS     $0x4e, Z4, Z6
+	VADDPS        Z6, Z4, Z4
+	VPERMILPS     $0xb1, Z4, Z6
+	VADDPS        Z6, Z4, Z4
+	VEXTRACTF64X4 $0x01, Z4, Y6
+	MOVQ          296(CX), R8
+	VMOVSS        X4, (R8)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), R8
+	VMOVSS        X6, (R8)
+	ADDQ          $0x00000004, 304(CX)
+	ADDQ          152(CX), DX
+	ADDQ          184(CX), BX
+	ADDQ          216(CX), SI
+	ADDQ          $0x00000004, DI
+	DECQ          R11
+	JNE           vector9
+	VZEROUPPER
+	RET
 
 run3:
 	MOVQ         DX, 232(CX)
@@ -7127,7 +7658,7 @@ run3:
 	VBROADCASTSS (DI), Z5
 	VBROADCASTSS 1024(DI), Z6
 	CMPB         278(CX), $0x00
-	JEQ          kept9
+	JEQ          kept24
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z9, Z9, Z9
@@ -7136,9 +7667,9 @@ run3:
 	VPXORD       Z12, Z12, Z12
 	VPXORD       Z13, Z13, Z13
 	VPXORD       Z14, Z14, Z14
-	JMP          begun10
+	JMP          begun25
 
-kept9:
+kept24:
 	VMOVUPS (R9), Z7
 	VMOVUPS 64(R9), Z8
 	VMOVUPS 128(R9), Z9
@@ -7148,7 +7679,7 @@ kept9:
 	VMOVUPS 128(R10), Z13
 	VMOVUPS 192(R10), Z14
 
-begun10:
+begun25:
 	MOVQ AX, R8
 
 next4:
@@ -7156,26 +7687,26 @@ next4:
 	JLT        rest5
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near26
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near11
+	JNE        near26
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 
-near11:
+near26:
 	CMPB      273(CX), $0x00
-	JNE       kind13
+	JNE       kind28
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done12
+	JMP       done27
 
-kind13:
+kind28:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -7188,11 +7719,11 @@ kind13:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done12
+	JMP       done27
 
-done12:
+done27:
 	CMPB      272(CX), $0x00
-	JNE       kind16
+	JNE       kind31
 	VPMOVSXWD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXWD 32(BX), Z20
@@ -7201,9 +7732,9 @@ done12:
 	VCVTDQ2PS Z21, Z21
 	VPMOVSXWD 96(BX), Z22
 	VCVTDQ2PS Z22, Z22
-	JMP       done15
+	JMP       done30
 
-kind16:
+kind31:
 	VPMOVZXWD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVZXWD 32(BX), Z20
@@ -7216,9 +7747,9 @@ kind16:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done15
+	JMP       done30
 
-done15:
+done30:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -7240,29 +7771,29 @@ done15:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind19
+	JNE       kind34
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around35
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored21
+	JMP       stored36
 
-around20:
+around35:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored21:
-	JMP done18
+stored36:
+	JMP done33
 
-kind19:
+kind34:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -7288,19 +7819,19 @@ kind19:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around38
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored24
+	JMP       stored39
 
-around23:
+around38:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored24:
-	JMP done18
+stored39:
+	JMP done33
 
-done18:
+done33:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -7309,51 +7840,51 @@ done18:
 
 rest5:
 	CMPQ       R8, $0x20
-	JLT        few25
+	JLT        few40
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near26
+	JEQ        near41
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near26
+	JNE        near41
 	PREFETCHT0 (SI)(R12*1)
 
-near26:
+near41:
 	CMPB      273(CX), $0x00
-	JNE       kind28
+	JNE       kind43
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
-	JMP       done27
+	JMP       done42
 
-kind28:
+kind43:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done27
+	JMP       done42
 
-done27:
+done42:
 	CMPB      272(CX), $0x00
-	JNE       kind31
+	JNE       kind46
 	VPMOVSXWD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVSXWD 32(BX), Z18
 	VCVTDQ2PS Z18, Z18
-	JMP       done30
+	JMP       done45
 
-kind31:
+kind46:
 	VPMOVZXWD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVZXWD 32(BX), Z18
 	VCVTDQ2PS Z18, Z18
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done30
+	JMP       done45
 
-done30:
+done45:
 	VSUBPS    Z6, Z17, Z17
 	VSUBPS    Z6, Z18, Z18
 	VMULPS    Z17, Z15, Z17
@@ -7365,23 +7896,23 @@ done30:
 	VMULPS    Z5, Z15, Z15
 	VMULPS    Z5, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind34
+	JNE       kind49
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around35
+	JNE       around50
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
-	JMP       stored36
+	JMP       stored51
 
-around35:
+around50:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 
-stored36:
-	JMP done33
+stored51:
+	JMP done48
 
-kind34:
+kind49:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z17
 	VPADDD    Z2, Z15, K1, Z17
@@ -7395,78 +7926,78 @@ kind34:
 	VMOVDQA64 Z17, Z15
 	VPERMT2W  Z18, Z4, Z15
 	CMPB      76(CX), $0x00
-	JNE       around38
+	JNE       around53
 	VMOVDQU64 Z15, (SI)
-	JMP       stored39
+	JMP       stored54
 
-around38:
+around53:
 	VMOVNTDQ Z15, (SI)
 
-stored39:
-	JMP done33
+stored54:
+	JMP done48
 
-done33:
+done48:
 	SUBQ       $0x20, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near40
+	JEQ        near55
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near40
+	JNE        near55
 	PREFETCHT0 64(SI)(R12*1)
 
-near40:
+near55:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind42
+	JNE         kind57
 	VCVTPH2PS.Z 64(DX), K1, Z15
-	JMP         done41
+	JMP         done56
 
-kind42:
+kind57:
 	VPMOVZXWD.Z 64(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done41
+	JMP         done56
 
-done41:
+done56:
 	CMPB        272(CX), $0x00
-	JNE         kind45
+	JNE         kind60
 	VPMOVSXWD.Z 64(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
-	JMP         done44
+	JMP         done59
 
-kind45:
+kind60:
 	VPMOVZXWD.Z 64(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done44
+	JMP         done59
 
-done44:
+done59:
 	VSUBPS    Z6, Z16, Z16
 	VMULPS    Z16, Z15, Z16
 	VADDPS    Z16, Z9, K1, Z9
 	VADDPS    Z15, Z13, K1, Z13
 	VMULPS    Z5, Z15, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind48
+	JNE       kind63
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPQ      R8, $0x10
-	JLT       partly49
+	JLT       partly64
 	VMOVDQU64 Y15, 64(SI)
-	JMP       stored50
+	JMP       stored65
 
-partly49:
+partly64:
 	VMOVDQU16 Y15, K1, 64(SI)
 
-stored50:
-	JMP done47
+stored65:
+	JMP done62
 
-kind48:
+kind63:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -7475,78 +8006,78 @@ kind48:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	CMPQ      R8, $0x10
-	JLT       partly52
+	JLT       partly67
 	VMOVDQU64 Y15, 64(SI)
-	JMP       stored53
+	JMP       stored68
 
-partly52:
+partly67:
 	VMOVDQU16 Y15, K1, 64(SI)
 
-stored53:
-	JMP done47
+stored68:
+	JMP done62
 
-done47:
+done62:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near54
+	JEQ        near69
 	PREFETCHT1 96(DX)(R12*1)
 	PREFETCHT1 96(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near54
+	JNE        near69
 	PREFETCHT0 96(SI)(R12*1)
 
-near54:
+near69:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind56
+	JNE         kind71
 	VCVTPH2PS.Z 96(DX), K1, Z15
-	JMP         done55
+	JMP         done70
 
-kind56:
+kind71:
 	VPMOVZXWD.Z 96(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done55
+	JMP         done70
 
-done55:
+done70:
 	CMPB        272(CX), $0x00
-	JNE         kind59
+	JNE         kind74
 	VPMOVSXWD.Z 96(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
-	JMP         done58
+	JMP         done73
 
-kind59:
+kind74:
 	VPMOVZXWD.Z 96(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done58
+	JMP         done73
 
-done58:
+done73:
 	VSUBPS    Z6, Z16, Z6
 	VMULPS    Z6, Z15, Z6
 	VADDPS    Z6, Z10, K1, Z10
 	VADDPS    Z15, Z14, K1, Z14
 	VMULPS    Z5, Z15, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind62
+	JNE       kind77
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPQ      R8, $0x10
-	JLT       partly63
+	JLT       partly78
 	VMOVDQU64 Y5, 96(SI)
-	JMP       stored64
+	JMP       stored79
 
-partly63:
+partly78:
 	VMOVDQU16 Y5, K1, 96(SI)
 
-stored64:
-	JMP done61
+stored79:
+	JMP done76
 
-kind62:
+kind77:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -7555,81 +8086,81 @@ kind62:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	CMPQ      R8, $0x10
-	JLT       partly66
+	JLT       partly81
 	VMOVDQU64 Y5, 96(SI)
-	JMP       stored67
+	JMP       stored82
 
-partly66:
+partly81:
 	VMOVDQU16 Y5, K1, 96(SI)
 
-stored67:
-	JMP done61
+stored82:
+	JMP done76
 
-done61:
+done76:
 	SUBQ $0x10, R8
 	JMP  done6
 
-few25:
+few40:
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near68
+	JEQ        near83
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near68
+	JNE        near83
 	PREFETCHT0 (SI)(R12*1)
 
-near68:
+near83:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind70
+	JNE         kind85
 	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done69
+	JMP         done84
 
-kind70:
+kind85:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done69
+	JMP         done84
 
-done69:
+done84:
 	CMPB        272(CX), $0x00
-	JNE         kind73
+	JNE         kind88
 	VPMOVSXWD.Z (BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
-	JMP         done72
+	JMP         done87
 
-kind73:
+kind88:
 	VPMOVZXWD.Z (BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done72
+	JMP         done87
 
-done72:
+done87:
 	VSUBPS    Z6, Z16, Z16
 	VMULPS    Z16, Z15, Z16
 	VADDPS    Z16, Z7, K1, Z7
 	VADDPS    Z15, Z11, K1, Z11
 	VMULPS    Z5, Z15, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind76
+	JNE       kind91
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPQ      R8, $0x10
-	JLT       partly77
+	JLT       partly92
 	VMOVDQU64 Y15, (SI)
-	JMP       stored78
+	JMP       stored93
 
-partly77:
+partly92:
 	VMOVDQU16 Y15, K1, (SI)
 
-stored78:
-	JMP done75
+stored93:
+	JMP done90
 
-kind76:
+kind91:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -7638,78 +8169,78 @@ kind76:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	CMPQ      R8, $0x10
-	JLT       partly80
+	JLT       partly95
 	VMOVDQU64 Y15, (SI)
-	JMP       stored81
+	JMP       stored96
 
-partly80:
+partly95:
 	VMOVDQU16 Y15, K1, (SI)
 
-stored81:
-	JMP done75
+stored96:
+	JMP done90
 
-done75:
+done90:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near82
+	JEQ        near97
 	PREFETCHT1 32(DX)(R12*1)
 	PREFETCHT1 32(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near82
+	JNE        near97
 	PREFETCHT0 32(SI)(R12*1)
 
-near82:
+near97:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind84
+	JNE         kind99
 	VCVTPH2PS.Z 32(DX), K1, Z15
-	JMP         done83
+	JMP         done98
 
-kind84:
+kind99:
 	VPMOVZXWD.Z 32(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done83
+	JMP         done98
 
-done83:
+done98:
 	CMPB        272(CX), $0x00
-	JNE         kind87
+	JNE         kind102
 	VPMOVSXWD.Z 32(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
-	JMP         done86
+	JMP         done101
 
-kind87:
+kind102:
 	VPMOVZXWD.Z 32(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done86
+	JMP         done101
 
-done86:
+done101:
 	VSUBPS    Z6, Z16, Z6
 	VMULPS    Z6, Z15, Z6
 	VADDPS    Z6, Z8, K1, Z8
 	VADDPS    Z15, Z12, K1, Z12
 	VMULPS    Z5, Z15, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind90
+	JNE       kind105
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPQ      R8, $0x10
-	JLT       partly91
+	JLT       partly106
 	VMOVDQU64 Y5, 32(SI)
-	JMP       stored92
+	JMP       stored107
 
-partly91:
+partly106:
 	VMOVDQU16 Y5, K1, 32(SI)
 
-stored92:
-	JMP done89
+stored107:
+	JMP done104
 
-kind90:
+kind105:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -7718,17 +8249,17 @@ kind90:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	CMPQ      R8, $0x10
-	JLT       partly94
+	JLT       partly109
 	VMOVDQU64 Y5, 32(SI)
-	JMP       stored95
+	JMP       stored110
 
-partly94:
+partly109:
 	VMOVDQU16 Y5, K1, 32(SI)
 
-stored95:
-	JMP done89
+stored110:
+	JMP done104
 
-done89:
+done104:
 	SUBQ $0x10, R8
 
 done6:
@@ -7811,18 +8342,18 @@ over8:
 	RET
 
 other2:
-step96:
+step111:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn100:
+turn115:
 	CMPQ AX, 104(CX)
-	JLT  turns102
+	JLT  turns117
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand103:
+strand118:
 	VBROADCASTSS (R13), Z5
 	VBROADCASTSS 1024(R13), Z6
 	MOVQ         104(CX), R8
@@ -7835,25 +8366,25 @@ strand103:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block101:
+block116:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near104
+	JEQ        near119
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near104:
+near119:
 	CMPB      273(CX), $0x00
-	JNE       kind106
+	JNE       kind121
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done105
+	JMP       done120
 
-kind106:
+kind121:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -7866,11 +8397,11 @@ kind106:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done105
+	JMP       done120
 
-done105:
+done120:
 	CMPB      272(CX), $0x00
-	JNE       kind109
+	JNE       kind124
 	VPMOVSXWD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXWD 32(BX), Z20
@@ -7879,9 +8410,9 @@ done105:
 	VCVTDQ2PS Z21, Z21
 	VPMOVSXWD 96(BX), Z22
 	VCVTDQ2PS Z22, Z22
-	JMP       done108
+	JMP       done123
 
-kind109:
+kind124:
 	VPMOVZXWD (BX), Z19
 	VCVTDQ2PS Z19, Z19
 	VPMOVZXWD 32(BX), Z20
@@ -7894,9 +8425,9 @@ kind109:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done108
+	JMP       done123
 
-done108:
+done123:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -7918,29 +8449,29 @@ done108:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind112
+	JNE       kind127
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around113
+	JNE       around128
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored114
+	JMP       stored129
 
-around113:
+around128:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored114:
-	JMP done111
+stored129:
+	JMP done126
 
-kind112:
+kind127:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -7966,24 +8497,24 @@ kind112:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around116
+	JNE       around131
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored117
+	JMP       stored132
 
-around116:
+around131:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored117:
-	JMP done111
+stored132:
+	JMP done126
 
-done111:
+done126:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block101
+	JNE     block116
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -7997,58 +8528,58 @@ done111:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand103
+	JNE     strand118
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn100
+	JMP     turn115
 
-turns102:
-some118:
+turns117:
+some133:
 	TESTQ      AX, AX
-	JLE        done119
+	JLE        done134
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near120
+	JEQ        near135
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near120:
+near135:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand121:
+strand136:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	CMPB         273(CX), $0x00
-	JNE          kind123
+	JNE          kind138
 	VCVTPH2PS.Z  (DX), K1, Z7
-	JMP          done122
+	JMP          done137
 
-kind123:
+kind138:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done122
+	JMP         done137
 
-done122:
+done137:
 	CMPB        272(CX), $0x00
-	JNE         kind126
+	JNE         kind141
 	VPMOVSXWD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         done125
+	JMP         done140
 
-kind126:
+kind141:
 	VPMOVZXWD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done125
+	JMP         done140
 
-done125:
+done140:
 	VSUBPS    Z6, Z8, Z6
 	VMULPS    Z6, Z7, Z6
 	VMOVUPS.Z (R9), K1, Z8
@@ -8059,12 +8590,12 @@ done125:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z7, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind129
+	JNE       kind144
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done128
+	JMP       done143
 
-kind129:
+kind144:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -8073,9 +8604,9 @@ kind129:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done128
+	JMP       done143
 
-done128:
+done143:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -8084,7 +8615,7 @@ done128:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand121
+	JNE  strand136
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -8097,11 +8628,11 @@ done128:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some118
+	JMP  some133
 
-done119:
+done134:
 	DECQ R11
-	JEQ  steps97
+	JEQ  steps112
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -8112,9 +8643,9 @@ done119:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step96
+	JMP  step111
 
-steps97:
+steps112:
 	VZEROUPPER
 	RET
 
@@ -8128,9 +8659,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide132
+	JNE          wide147
 	CMPQ         AX, $0x00000040
-	JLT          rest131
+	JLT          rest146
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -8140,43 +8671,43 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block133:
+block148:
 	CMPQ       AX, $0x00000040
-	JLT        blocks134
+	JLT        blocks149
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near135
+	JEQ        near150
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near135:
+near150:
 	CMPB    72(CX), $0x00
-	JEQ     loaded136
+	JEQ     loaded151
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded136:
+loaded151:
 	CMPB    73(CX), $0x00
-	JEQ     loaded137
+	JEQ     loaded152
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded137:
+loaded152:
 	CMPB      273(CX), $0x00
-	JNE       kind139
+	JNE       kind154
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
 	VCVTPH2PS 64(DX), Z23
 	VCVTPH2PS 96(DX), Z24
-	JMP       done138
+	JMP       done153
 
-kind139:
+kind154:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -8189,11 +8720,11 @@ kind139:
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
 	VMOVAPS   Z24, Z24
-	JMP       done138
+	JMP       done153
 
-done138:
+done153:
 	CMPB      272(CX), $0x00
-	JNE       kind142
+	JNE       kind157
 	VPMOVSXWD (BX), Z25
 	VCVTDQ2PS Z25, Z25
 	VPMOVSXWD 32(BX), Z26
@@ -8202,9 +8733,9 @@ done138:
 	VCVTDQ2PS Z27, Z27
 	VPMOVSXWD 96(BX), Z28
 	VCVTDQ2PS Z28, Z28
-	JMP       done141
+	JMP       done156
 
-kind142:
+kind157:
 	VPMOVZXWD (BX), Z25
 	VCVTDQ2PS Z25, Z25
 	VPMOVZXWD 32(BX), Z26
@@ -8217,9 +8748,9 @@ kind142:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       done141
+	JMP       done156
 
-done141:
+done156:
 	VSUBPS    Z9, Z25, Z25
 	VSUBPS    Z10, Z26, Z26
 	VSUBPS    Z11, Z27, Z27
@@ -8241,29 +8772,29 @@ done141:
 	VMULPS    Z7, Z23, Z23
 	VMULPS    Z8, Z24, Z24
 	CMPB      273(CX), $0x00
-	JNE       kind145
+	JNE       kind160
 	VCVTPS2PH $0x00, Z21, Y21
 	VCVTPS2PH $0x00, Z22, Y22
 	VCVTPS2PH $0x00, Z23, Y23
 	VCVTPS2PH $0x00, Z24, Y24
 	CMPB      76(CX), $0x00
-	JNE       around146
+	JNE       around161
 	VMOVDQU64 Y21, (SI)
 	VMOVDQU64 Y22, 32(SI)
 	VMOVDQU64 Y23, 64(SI)
 	VMOVDQU64 Y24, 96(SI)
-	JMP       stored147
+	JMP       stored162
 
-around146:
+around161:
 	VMOVNTDQ Y21, (SI)
 	VMOVNTDQ Y22, 32(SI)
 	VMOVNTDQ Y23, 64(SI)
 	VMOVNTDQ Y24, 96(SI)
 
-stored147:
-	JMP done144
+stored162:
+	JMP done159
 
-kind145:
+kind160:
 	VPTESTMD  Z0, Z21, K1
 	VPADDD    Z1, Z21, Z25
 	VPADDD    Z2, Z21, K1, Z25
@@ -8289,28 +8820,28 @@ kind145:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around149
+	JNE       around164
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored150
+	JMP       stored165
 
-around149:
+around164:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored150:
-	JMP done144
+stored165:
+	JMP done159
 
-done144:
+done159:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block133
+	JMP  block148
 
-blocks134:
+blocks149:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -8319,46 +8850,46 @@ blocks134:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest131
+	JMP     rest146
 
-wide132:
-block151:
+wide147:
+block166:
 	CMPQ       AX, $0x00000040
-	JLT        blocks152
+	JLT        blocks167
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near153
+	JEQ        near168
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near153:
+near168:
 	CMPB    72(CX), $0x00
-	JEQ     loaded154
+	JEQ     loaded169
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded154:
+loaded169:
 	CMPB    73(CX), $0x00
-	JEQ     loaded155
+	JEQ     loaded170
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded155:
+loaded170:
 	CMPB      273(CX), $0x00
-	JNE       kind157
+	JNE       kind172
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done156
+	JMP       done171
 
-kind157:
+kind172:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -8371,11 +8902,11 @@ kind157:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done156
+	JMP       done171
 
-done156:
+done171:
 	CMPB      272(CX), $0x00
-	JNE       kind160
+	JNE       kind175
 	VPMOVSXWD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVSXWD 32(BX), Z18
@@ -8384,9 +8915,9 @@ done156:
 	VCVTDQ2PS Z19, Z19
 	VPMOVSXWD 96(BX), Z20
 	VCVTDQ2PS Z20, Z20
-	JMP       done159
+	JMP       done174
 
-kind160:
+kind175:
 	VPMOVZXWD (BX), Z17
 	VCVTDQ2PS Z17, Z17
 	VPMOVZXWD 32(BX), Z18
@@ -8399,9 +8930,9 @@ kind160:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       done159
+	JMP       done174
 
-done159:
+done174:
 	VSUBPS    Z9, Z17, Z17
 	VSUBPS    Z10, Z18, Z18
 	VSUBPS    Z11, Z19, Z19
@@ -8439,29 +8970,29 @@ done159:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind163
+	JNE       kind178
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around164
+	JNE       around179
 	VMOVDQU64 Y13, (SI)
 	VMOVDQU64 Y14, 32(SI)
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored165
+	JMP       stored180
 
-around164:
+around179:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored165:
-	JMP done162
+stored180:
+	JMP done177
 
-kind163:
+kind178:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -8487,76 +9018,76 @@ kind163:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around167
+	JNE       around182
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored168
+	JMP       stored183
 
-around167:
+around182:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored168:
-	JMP done162
+stored183:
+	JMP done177
 
-done162:
+done177:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay169
+	JEQ  stay184
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay169:
+stay184:
 	SUBQ $0x00000040, AX
-	JMP  block151
+	JMP  block166
 
-blocks152:
-rest131:
-some170:
+blocks167:
+rest146:
+some185:
 	TESTQ     AX, AX
-	JLE       done171
+	JLE       done186
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded172
+	JEQ       loaded187
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded172:
+loaded187:
 	CMPB      73(CX), $0x00
-	JEQ       loaded173
+	JEQ       loaded188
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded173:
+loaded188:
 	CMPB        273(CX), $0x00
-	JNE         kind175
+	JNE         kind190
 	VCVTPH2PS.Z (DX), K1, Z4
-	JMP         done174
+	JMP         done189
 
-kind175:
+kind190:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done174
+	JMP         done189
 
-done174:
+done189:
 	CMPB        272(CX), $0x00
-	JNE         kind178
+	JNE         kind193
 	VPMOVSXWD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
-	JMP         done177
+	JMP         done192
 
-kind178:
+kind193:
 	VPMOVZXWD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done177
+	JMP         done192
 
-done177:
+done192:
 	VSUBPS    Z9, Z6, Z6
 	VMULPS    Z6, Z4, Z6
 	VMOVUPS.Z (R9), K1, Z7
@@ -8567,12 +9098,12 @@ done177:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z4, Z4
 	CMPB      273(CX), $0x00
-	JNE       kind181
+	JNE       kind196
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done180
+	JMP       done195
 
-kind181:
+kind196:
 	VPTESTMD  Z0, Z4, K2
 	VPADDD    Z1, Z4, Z6
 	VPADDD    Z2, Z4, K2, Z6
@@ -8581,9 +9112,9 @@ kind181:
 	VPSRLD    $0x10, Z6, Z4
 	VPMOVDW   Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done180
+	JMP       done195
 
-done180:
+done195:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -8592,9 +9123,9 @@ done180:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some170
+	JMP  some185
 
-done171:
+done186:
 	VZEROUPPER
 	RET
 
@@ -8621,6 +9152,119 @@ TEXT ·dequantizeBackwardAVX512H16I32H16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), DI
 	CMPB         277(CX), $0x00
 	JEQ          other2
+	CMPQ         AX, $0x10
+	JGT          run3
+	CMPB         279(CX), $0x00
+	JEQ          run3
+	CMPB         278(CX), $0x00
+	JEQ          run3
+	VPXORD       Z5, Z5, Z5
+	MOVQ         $-1, R8
+	BZHIQ        AX, R8, R8
+	KMOVW        R8, K1
+
+vector9:
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS 1024(DI), Z6
+	VMOVDQA64    Z5, Z7
+	VMOVDQA64    Z5, Z8
+	MOVQ         80(CX), R8
+	TESTQ        R8, R8
+	JEQ          near10
+	PREFETCHT1   (DX)(R8*1)
+	PREFETCHT1   (BX)(R8*1)
+	CMPB         76(CX), $0x00
+	JNE          near10
+	PREFETCHT0   (SI)(R8*1)
+
+near10:
+	CMPB        273(CX), $0x00
+	JNE         kind12
+	VCVTPH2PS.Z (DX), K1, Z9
+	JMP         done11
+
+kind12:
+	VPMOVZXWD.Z (DX), K1, Z9
+	VPSLLD      $0x10, Z9, Z9
+	VMOVAPS     Z9, Z9
+	JMP         done11
+
+done11:
+	VMOVDQU32.Z   (BX), K1, Z11
+	VXORPS        Z10, Z10, Z10
+	VCVTDQ2PD     Y11, Z12
+	VCVTPS2PD     Y6, Z13
+	VSUBPD        Z13, Z12, Z12
+	VCVTPD2PS     Z12, Y10
+	VEXTRACTF64X4 $0x01, Z11, Y11
+	VCVTDQ2PD     Y11, Z11
+	VEXTRACTF64X4 $0x01, Z6, Y6
+	VCVTPS2PD     Y6, Z6
+	VSUBPD        Z6, Z11, Z11
+	VCVTPD2PS     Z11, Y6
+	VINSERTF64X4  $0x01, Y6, Z10, Z10
+	VMULPS        Z10, Z9, Z6
+	VADDPS        Z6, Z7, K1, Z7
+	VADDPS        Z9, Z8, K1, Z8
+	VMULPS        Z4, Z9, Z4
+	CMPB          273(CX), $0x00
+	JNE           kind15
+	VCVTPS2PH     $0x00, Z4, Y4
+	CMPQ          AX, $0x10
+	JLT           partly16
+	VMOVDQU64     Y4, (SI)
+	JMP           stored17
+
+partly16:
+	VMOVDQU16 Y4, K1, (SI)
+
+stored17:
+	JMP done14
+
+kind15:
+	VPTESTMD  Z0, Z4, K2
+	VPADDD    Z1, Z4, Z6
+	VPADDD    Z2, Z4, K2, Z6
+	VCMPPS    $0x03, Z4, Z4, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z4
+	VPMOVDW   Z4, Y4
+	CMPQ      AX, $0x10
+	JLT       partly19
+	VMOVDQU64 Y4, (SI)
+	JMP       stored20
+
+partly19:
+	VMOVDQU16 Y4, K1, (SI)
+
+stored20:
+	JMP done14
+
+done14:
+	VINSERTF64X4  $0x01, Y8, Z7, Z4
+	VSHUFF64X2    $0xee, Z8, Z7, Z6
+	VADDPS        Z6, Z4, Z4
+	VSHUFF64X2    $0xb1, Z4, Z4, Z6
+	VADDPS        Z6, Z4, Z4
+	VPERMILPS     $0x4e, Z4, Z6
+	VADDPS        Z6, Z4, Z4
+	VPERMILPS     $0xb1, Z4, Z6
+	VADDPS        Z6, Z4, Z4
+	VEXTRACTF64X4 $0x01, Z4, Y6
+	MOVQ          296(CX), R8
+	VMOVSS        X4, (R8)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), R8
+	VMOVSS        X6, (R8)
+	ADDQ          $0x00000004, 304(CX)
+	ADDQ          152(CX), DX
+	ADDQ          184(CX), BX
+	ADDQ          216(CX), SI
+	ADDQ          $0x00000004, DI
+	DECQ          R11
+	JNE           vector9
+	VZEROUPPER
+	RET
 
 run3:
 	MOVQ         DX, 232(CX)
@@ -8629,7 +9273,7 @@ run3:
 	VBROADCASTSS (DI), Z5
 	VBROADCASTSS 1024(DI), Z6
 	CMPB         278(CX), $0x00
-	JEQ          kept9
+	JEQ          kept21
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z9, Z9, Z9
@@ -8638,9 +9282,9 @@ run3:
 	VPXORD       Z12, Z12, Z12
 	VPXORD       Z13, Z13, Z13
 	VPXORD       Z14, Z14, Z14
-	JMP          begun10
+	JMP          begun22
 
-kept9:
+kept21:
 	VMOVUPS (R9), Z7
 	VMOVUPS 64(R9), Z8
 	VMOVUPS 128(R9), Z9
@@ -8650,7 +9294,7 @@ kept9:
 	VMOVUPS 128(R10), Z13
 	VMOVUPS 192(R10), Z14
 
-begun10:
+begun22:
 	MOVQ AX, R8
 
 next4:
@@ -8658,7 +9302,7 @@ next4:
 	JLT        rest5
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near23
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
@@ -8666,20 +9310,20 @@ next4:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near11
+	JNE        near23
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 
-near11:
+near23:
 	CMPB      273(CX), $0x00
-	JNE       kind13
+	JNE       kind25
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done12
+	JMP       done24
 
-kind13:
+kind25:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -8692,9 +9336,9 @@ kind13:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done12
+	JMP       done24
 
-done12:
+done24:
 	VMOVDQU32     (BX), Z20
 	VXORPS        Z19, Z19, Z19
 	VCVTDQ2PD     Y20, Z21
@@ -8764,29 +9408,29 @@ done12:
 	VMULPS        Z5, Z17, Z17
 	VMULPS        Z5, Z18, Z18
 	CMPB          273(CX), $0x00
-	JNE           kind16
+	JNE           kind28
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	VCVTPS2PH     $0x00, Z17, Y17
 	VCVTPS2PH     $0x00, Z18, Y18
 	CMPB          76(CX), $0x00
-	JNE           around17
+	JNE           around29
 	VMOVDQU64     Y15, (SI)
 	VMOVDQU64     Y16, 32(SI)
 	VMOVDQU64     Y17, 64(SI)
 	VMOVDQU64     Y18, 96(SI)
-	JMP           stored18
+	JMP           stored30
 
-around17:
+around29:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored18:
-	JMP done15
+stored30:
+	JMP done27
 
-kind16:
+kind28:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -8812,19 +9456,19 @@ kind16:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around32
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored21
+	JMP       stored33
 
-around20:
+around32:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored21:
-	JMP done15
+stored33:
+	JMP done27
 
-done15:
+done27:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $+128, SI
@@ -8833,34 +9477,34 @@ done15:
 
 rest5:
 	CMPQ       R8, $0x20
-	JLT        few22
+	JLT        few34
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near23
+	JEQ        near35
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near23
+	JNE        near35
 	PREFETCHT0 (SI)(R12*1)
 
-near23:
+near35:
 	CMPB      273(CX), $0x00
-	JNE       kind25
+	JNE       kind37
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
-	JMP       done24
+	JMP       done36
 
-kind25:
+kind37:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done24
+	JMP       done36
 
-done24:
+done36:
 	VMOVDQU32     (BX), Z18
 	VXORPS        Z17, Z17, Z17
 	VCVTDQ2PD     Y18, Z19
@@ -8896,23 +9540,23 @@ done24:
 	VMULPS        Z5, Z15, Z15
 	VMULPS        Z5, Z16, Z16
 	CMPB          273(CX), $0x00
-	JNE           kind28
+	JNE           kind40
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	CMPB          76(CX), $0x00
-	JNE           around29
+	JNE           around41
 	VMOVDQU64     Y15, (SI)
 	VMOVDQU64     Y16, 32(SI)
-	JMP           stored30
+	JMP           stored42
 
-around29:
+around41:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 
-stored30:
-	JMP done27
+stored42:
+	JMP done39
 
-kind28:
+kind40:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z17
 	VPADDD    Z2, Z15, K1, Z17
@@ -8926,45 +9570,45 @@ kind28:
 	VMOVDQA64 Z17, Z15
 	VPERMT2W  Z18, Z4, Z15
 	CMPB      76(CX), $0x00
-	JNE       around32
+	JNE       around44
 	VMOVDQU64 Z15, (SI)
-	JMP       stored33
+	JMP       stored45
 
-around32:
+around44:
 	VMOVNTDQ Z15, (SI)
 
-stored33:
-	JMP done27
+stored45:
+	JMP done39
 
-done27:
+done39:
 	SUBQ       $0x20, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near34
+	JEQ        near46
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near34
+	JNE        near46
 	PREFETCHT0 64(SI)(R12*1)
 
-near34:
+near46:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind36
+	JNE         kind48
 	VCVTPH2PS.Z 64(DX), K1, Z15
-	JMP         done35
+	JMP         done47
 
-kind36:
+kind48:
 	VPMOVZXWD.Z 64(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done35
+	JMP         done47
 
-done35:
+done47:
 	VMOVDQU32.Z   128(BX), K1, Z17
 	VXORPS        Z16, Z16, Z16
 	VCVTDQ2PD     Y17, Z18
@@ -8983,20 +9627,20 @@ done35:
 	VADDPS        Z15, Z13, K1, Z13
 	VMULPS        Z5, Z15, Z15
 	CMPB          273(CX), $0x00
-	JNE           kind39
+	JNE           kind51
 	VCVTPS2PH     $0x00, Z15, Y15
 	CMPQ          R8, $0x10
-	JLT           partly40
+	JLT           partly52
 	VMOVDQU64     Y15, 64(SI)
-	JMP           stored41
+	JMP           stored53
 
-partly40:
+partly52:
 	VMOVDQU16 Y15, K1, 64(SI)
 
-stored41:
-	JMP done38
+stored53:
+	JMP done50
 
-kind39:
+kind51:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -9005,45 +9649,45 @@ kind39:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	CMPQ      R8, $0x10
-	JLT       partly43
+	JLT       partly55
 	VMOVDQU64 Y15, 64(SI)
-	JMP       stored44
+	JMP       stored56
 
-partly43:
+partly55:
 	VMOVDQU16 Y15, K1, 64(SI)
 
-stored44:
-	JMP done38
+stored56:
+	JMP done50
 
-done38:
+done50:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near45
+	JEQ        near57
 	PREFETCHT1 96(DX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near45
+	JNE        near57
 	PREFETCHT0 96(SI)(R12*1)
 
-near45:
+near57:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind47
+	JNE         kind59
 	VCVTPH2PS.Z 96(DX), K1, Z15
-	JMP         done46
+	JMP         done58
 
-kind47:
+kind59:
 	VPMOVZXWD.Z 96(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done46
+	JMP         done58
 
-done46:
+done58:
 	VMOVDQU32.Z   192(BX), K1, Z17
 	VXORPS        Z16, Z16, Z16
 	VCVTDQ2PD     Y17, Z18
@@ -9062,20 +9706,20 @@ done46:
 	VADDPS        Z15, Z14, K1, Z14
 	VMULPS        Z5, Z15, Z5
 	CMPB          273(CX), $0x00
-	JNE           kind50
+	JNE           kind62
 	VCVTPS2PH     $0x00, Z5, Y5
 	CMPQ          R8, $0x10
-	JLT           partly51
+	JLT           partly63
 	VMOVDQU64     Y5, 96(SI)
-	JMP           stored52
+	JMP           stored64
 
-partly51:
+partly63:
 	VMOVDQU16 Y5, K1, 96(SI)
 
-stored52:
-	JMP done49
+stored64:
+	JMP done61
 
-kind50:
+kind62:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -9084,48 +9728,48 @@ kind50:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	CMPQ      R8, $0x10
-	JLT       partly54
+	JLT       partly66
 	VMOVDQU64 Y5, 96(SI)
-	JMP       stored55
+	JMP       stored67
 
-partly54:
+partly66:
 	VMOVDQU16 Y5, K1, 96(SI)
 
-stored55:
-	JMP done49
+stored67:
+	JMP done61
 
-done49:
+done61:
 	SUBQ $0x10, R8
 	JMP  done6
 
-few22:
+few34:
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near56
+	JEQ        near68
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near56
+	JNE        near68
 	PREFETCHT0 (SI)(R12*1)
 
-near56:
+near68:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind58
+	JNE         kind70
 	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done57
+	JMP         done69
 
-kind58:
+kind70:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done57
+	JMP         done69
 
-done57:
+done69:
 	VMOVDQU32.Z   (BX), K1, Z17
 	VXORPS        Z16, Z16, Z16
 	VCVTDQ2PD     Y17, Z18
@@ -9144,20 +9788,20 @@ done57:
 	VADDPS        Z15, Z11, K1, Z11
 	VMULPS        Z5, Z15, Z15
 	CMPB          273(CX), $0x00
-	JNE           kind61
+	JNE           kind73
 	VCVTPS2PH     $0x00, Z15, Y15
 	CMPQ          R8, $0x10
-	JLT           partly62
+	JLT           partly74
 	VMOVDQU64     Y15, (SI)
-	JMP           stored63
+	JMP           stored75
 
-partly62:
+partly74:
 	VMOVDQU16 Y15, K1, (SI)
 
-stored63:
-	JMP done60
+stored75:
+	JMP done72
 
-kind61:
+kind73:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -9166,45 +9810,45 @@ kind61:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	CMPQ      R8, $0x10
-	JLT       partly65
+	JLT       partly77
 	VMOVDQU64 Y15, (SI)
-	JMP       stored66
+	JMP       stored78
 
-partly65:
+partly77:
 	VMOVDQU16 Y15, K1, (SI)
 
-stored66:
-	JMP done60
+stored78:
+	JMP done72
 
-done60:
+done72:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near67
+	JEQ        near79
 	PREFETCHT1 32(DX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near67
+	JNE        near79
 	PREFETCHT0 32(SI)(R12*1)
 
-near67:
+near79:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind69
+	JNE         kind81
 	VCVTPH2PS.Z 32(DX), K1, Z15
-	JMP         done68
+	JMP         done80
 
-kind69:
+kind81:
 	VPMOVZXWD.Z 32(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done68
+	JMP         done80
 
-done68:
+done80:
 	VMOVDQU32.Z   64(BX), K1, Z17
 	VXORPS        Z16, Z16, Z16
 	VCVTDQ2PD     Y17, Z18
@@ -9223,20 +9867,20 @@ done68:
 	VADDPS        Z15, Z12, K1, Z12
 	VMULPS        Z5, Z15, Z5
 	CMPB          273(CX), $0x00
-	JNE           kind72
+	JNE           kind84
 	VCVTPS2PH     $0x00, Z5, Y5
 	CMPQ          R8, $0x10
-	JLT           partly73
+	JLT           partly85
 	VMOVDQU64     Y5, 32(SI)
-	JMP           stored74
+	JMP           stored86
 
-partly73:
+partly85:
 	VMOVDQU16 Y5, K1, 32(SI)
 
-stored74:
-	JMP done71
+stored86:
+	JMP done83
 
-kind72:
+kind84:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -9245,17 +9889,17 @@ kind72:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	CMPQ      R8, $0x10
-	JLT       partly76
+	JLT       partly88
 	VMOVDQU64 Y5, 32(SI)
-	JMP       stored77
+	JMP       stored89
 
-partly76:
+partly88:
 	VMOVDQU16 Y5, K1, 32(SI)
 
-stored77:
-	JMP done71
+stored89:
+	JMP done83
 
-done71:
+done83:
 	SUBQ $0x10, R8
 
 done6:
@@ -9338,18 +9982,18 @@ over8:
 	RET
 
 other2:
-step78:
+step90:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn82:
+turn94:
 	CMPQ AX, 104(CX)
-	JLT  turns84
+	JLT  turns96
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand85:
+strand97:
 	VBROADCASTSS (R13), Z5
 	VBROADCASTSS 1024(R13), Z6
 	MOVQ         104(CX), R8
@@ -9362,10 +10006,10 @@ strand85:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block83:
+block95:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near86
+	JEQ        near98
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
@@ -9373,16 +10017,16 @@ block83:
 	PREFETCHT1 128(BX)(R14*1)
 	PREFETCHT1 192(BX)(R14*1)
 
-near86:
+near98:
 	CMPB      273(CX), $0x00
-	JNE       kind88
+	JNE       kind100
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done87
+	JMP       done99
 
-kind88:
+kind100:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -9395,9 +10039,9 @@ kind88:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done87
+	JMP       done99
 
-done87:
+done99:
 	VMOVDQU32     (BX), Z20
 	VXORPS        Z19, Z19, Z19
 	VCVTDQ2PD     Y20, Z21
@@ -9467,29 +10111,29 @@ done87:
 	VMULPS        Z5, Z17, Z17
 	VMULPS        Z5, Z18, Z18
 	CMPB          273(CX), $0x00
-	JNE           kind91
+	JNE           kind103
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	VCVTPS2PH     $0x00, Z17, Y17
 	VCVTPS2PH     $0x00, Z18, Y18
 	CMPB          76(CX), $0x00
-	JNE           around92
+	JNE           around104
 	VMOVDQU64     Y15, (SI)
 	VMOVDQU64     Y16, 32(SI)
 	VMOVDQU64     Y17, 64(SI)
 	VMOVDQU64     Y18, 96(SI)
-	JMP           stored93
+	JMP           stored105
 
-around92:
+around104:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored93:
-	JMP done90
+stored105:
+	JMP done102
 
-kind91:
+kind103:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -9515,24 +10159,24 @@ kind91:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around95
+	JNE       around107
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored96
+	JMP       stored108
 
-around95:
+around107:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored96:
-	JMP done90
+stored108:
+	JMP done102
 
-done90:
+done102:
 	ADDQ    $+128, DX
 	ADDQ    $+256, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block83
+	JNE     block95
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -9546,45 +10190,45 @@ done90:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand85
+	JNE     strand97
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn82
+	JMP     turn94
 
-turns84:
-some97:
+turns96:
+some109:
 	TESTQ      AX, AX
-	JLE        done98
+	JLE        done110
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near99
+	JEQ        near111
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near99:
+near111:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand100:
+strand112:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	CMPB         273(CX), $0x00
-	JNE          kind102
+	JNE          kind114
 	VCVTPH2PS.Z  (DX), K1, Z7
-	JMP          done101
+	JMP          done113
 
-kind102:
+kind114:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done101
+	JMP         done113
 
-done101:
+done113:
 	VMOVDQU32.Z   (BX), K1, Z9
 	VXORPS        Z8, Z8, Z8
 	VCVTDQ2PD     Y9, Z10
@@ -9607,12 +10251,12 @@ done101:
 	VMOVUPS       Z6, K1, (R10)
 	VMULPS        Z5, Z7, Z5
 	CMPB          273(CX), $0x00
-	JNE           kind105
+	JNE           kind117
 	VCVTPS2PH     $0x00, Z5, Y5
 	VMOVDQU16     Y5, K1, (SI)
-	JMP           done104
+	JMP           done116
 
-kind105:
+kind117:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -9621,9 +10265,9 @@ kind105:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done104
+	JMP       done116
 
-done104:
+done116:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -9632,7 +10276,7 @@ done104:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand100
+	JNE  strand112
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -9645,11 +10289,11 @@ done104:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some97
+	JMP  some109
 
-done98:
+done110:
 	DECQ R11
-	JEQ  steps79
+	JEQ  steps91
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -9660,9 +10304,9 @@ done98:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step78
+	JMP  step90
 
-steps79:
+steps91:
 	VZEROUPPER
 	RET
 
@@ -9676,9 +10320,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide108
+	JNE          wide120
 	CMPQ         AX, $0x00000040
-	JLT          rest107
+	JLT          rest119
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -9688,12 +10332,12 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block109:
+block121:
 	CMPQ       AX, $0x00000040
-	JLT        blocks110
+	JLT        blocks122
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near111
+	JEQ        near123
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
@@ -9701,32 +10345,32 @@ block109:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near111:
+near123:
 	CMPB    72(CX), $0x00
-	JEQ     loaded112
+	JEQ     loaded124
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded112:
+loaded124:
 	CMPB    73(CX), $0x00
-	JEQ     loaded113
+	JEQ     loaded125
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded113:
+loaded125:
 	CMPB      273(CX), $0x00
-	JNE       kind115
+	JNE       kind127
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
 	VCVTPH2PS 64(DX), Z23
 	VCVTPH2PS 96(DX), Z24
-	JMP       done114
+	JMP       done126
 
-kind115:
+kind127:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -9739,9 +10383,9 @@ kind115:
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
 	VMOVAPS   Z24, Z24
-	JMP       done114
+	JMP       done126
 
-done114:
+done126:
 	VMOVDQU32     (BX), Z26
 	VXORPS        Z25, Z25, Z25
 	VCVTDQ2PD     Y26, Z27
@@ -9811,29 +10455,29 @@ done114:
 	VMULPS        Z7, Z23, Z23
 	VMULPS        Z8, Z24, Z24
 	CMPB          273(CX), $0x00
-	JNE           kind118
+	JNE           kind130
 	VCVTPS2PH     $0x00, Z21, Y21
 	VCVTPS2PH     $0x00, Z22, Y22
 	VCVTPS2PH     $0x00, Z23, Y23
 	VCVTPS2PH     $0x00, Z24, Y24
 	CMPB          76(CX), $0x00
-	JNE           around119
+	JNE           around131
 	VMOVDQU64     Y21, (SI)
 	VMOVDQU64     Y22, 32(SI)
 	VMOVDQU64     Y23, 64(SI)
 	VMOVDQU64     Y24, 96(SI)
-	JMP           stored120
+	JMP           stored132
 
-around119:
+around131:
 	VMOVNTDQ Y21, (SI)
 	VMOVNTDQ Y22, 32(SI)
 	VMOVNTDQ Y23, 64(SI)
 	VMOVNTDQ Y24, 96(SI)
 
-stored120:
-	JMP done117
+stored132:
+	JMP done129
 
-kind118:
+kind130:
 	VPTESTMD  Z0, Z21, K1
 	VPADDD    Z1, Z21, Z25
 	VPADDD    Z2, Z21, K1, Z25
@@ -9859,28 +10503,28 @@ kind118:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around122
+	JNE       around134
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored123
+	JMP       stored135
 
-around122:
+around134:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored123:
-	JMP done117
+stored135:
+	JMP done129
 
-done117:
+done129:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block109
+	JMP  block121
 
-blocks110:
+blocks122:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -9889,15 +10533,15 @@ blocks110:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest107
+	JMP     rest119
 
-wide108:
-block124:
+wide120:
+block136:
 	CMPQ       AX, $0x00000040
-	JLT        blocks125
+	JLT        blocks137
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near126
+	JEQ        near138
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
@@ -9905,32 +10549,32 @@ block124:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near126:
+near138:
 	CMPB    72(CX), $0x00
-	JEQ     loaded127
+	JEQ     loaded139
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded127:
+loaded139:
 	CMPB    73(CX), $0x00
-	JEQ     loaded128
+	JEQ     loaded140
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded128:
+loaded140:
 	CMPB      273(CX), $0x00
-	JNE       kind130
+	JNE       kind142
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done129
+	JMP       done141
 
-kind130:
+kind142:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -9943,9 +10587,9 @@ kind130:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done129
+	JMP       done141
 
-done129:
+done141:
 	VMOVDQU32     (BX), Z18
 	VXORPS        Z17, Z17, Z17
 	VCVTDQ2PD     Y18, Z19
@@ -10031,29 +10675,29 @@ done129:
 	VMULPS        Z7, Z15, Z15
 	VMULPS        Z8, Z16, Z16
 	CMPB          273(CX), $0x00
-	JNE           kind133
+	JNE           kind145
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	CMPB          76(CX), $0x00
-	JNE           around134
+	JNE           around146
 	VMOVDQU64     Y13, (SI)
 	VMOVDQU64     Y14, 32(SI)
 	VMOVDQU64     Y15, 64(SI)
 	VMOVDQU64     Y16, 96(SI)
-	JMP           stored135
+	JMP           stored147
 
-around134:
+around146:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored135:
-	JMP done132
+stored147:
+	JMP done144
 
-kind133:
+kind145:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -10079,63 +10723,63 @@ kind133:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around137
+	JNE       around149
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored138
+	JMP       stored150
 
-around137:
+around149:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored138:
-	JMP done132
+stored150:
+	JMP done144
 
-done132:
+done144:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay139
+	JEQ  stay151
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay139:
+stay151:
 	SUBQ $0x00000040, AX
-	JMP  block124
+	JMP  block136
 
-blocks125:
-rest107:
-some140:
+blocks137:
+rest119:
+some152:
 	TESTQ     AX, AX
-	JLE       done141
+	JLE       done153
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded142
+	JEQ       loaded154
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded142:
+loaded154:
 	CMPB      73(CX), $0x00
-	JEQ       loaded143
+	JEQ       loaded155
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded143:
+loaded155:
 	CMPB        273(CX), $0x00
-	JNE         kind145
+	JNE         kind157
 	VCVTPH2PS.Z (DX), K1, Z4
-	JMP         done144
+	JMP         done156
 
-kind145:
+kind157:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done144
+	JMP         done156
 
-done144:
+done156:
 	VMOVDQU32.Z   (BX), K1, Z7
 	VXORPS        Z6, Z6, Z6
 	VCVTDQ2PD     Y7, Z8
@@ -10158,12 +10802,12 @@ done144:
 	VMOVUPS       Z6, K1, (R10)
 	VMULPS        Z5, Z4, Z4
 	CMPB          273(CX), $0x00
-	JNE           kind148
+	JNE           kind160
 	VCVTPS2PH     $0x00, Z4, Y4
 	VMOVDQU16     Y4, K1, (SI)
-	JMP           done147
+	JMP           done159
 
-kind148:
+kind160:
 	VPTESTMD  Z0, Z4, K2
 	VPADDD    Z1, Z4, Z6
 	VPADDD    Z2, Z4, K2, Z6
@@ -10172,9 +10816,9 @@ kind148:
 	VPSRLD    $0x10, Z6, Z4
 	VPMOVDW   Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done147
+	JMP       done159
 
-done147:
+done159:
 	ADDQ $+32, DX
 	ADDQ $+64, BX
 	ADDQ $+32, SI
@@ -10183,30 +10827,104 @@ done147:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some140
+	JMP  some152
 
-done141:
+done153:
 	VZEROUPPER
 	RET
 
 // func dequantizeBackwardAVX512F32F32F32(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·dequantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
-	MOVQ  n+0(FP), AX
-	MOVQ  call+8(FP), CX
-	MOVQ  (CX), DX
-	MOVQ  8(CX), BX
-	MOVQ  16(CX), SI
-	MOVQ  24(CX), DI
-	MOVQ  32(CX), R8
-	MOVQ  40(CX), R9
-	MOVQ  48(CX), R10
-	MOVQ  88(CX), R11
-	TESTQ R11, R11
-	JEQ   one1
-	MOVQ  112(CX), DI
-	CMPB  277(CX), $0x00
-	JEQ   other2
+	MOVQ   n+0(FP), AX
+	MOVQ   call+8(FP), CX
+	MOVQ   (CX), DX
+	MOVQ   8(CX), BX
+	MOVQ   16(CX), SI
+	MOVQ   24(CX), DI
+	MOVQ   32(CX), R8
+	MOVQ   40(CX), R9
+	MOVQ   48(CX), R10
+	MOVQ   88(CX), R11
+	TESTQ  R11, R11
+	JEQ    one1
+	MOVQ   112(CX), DI
+	CMPB   277(CX), $0x00
+	JEQ    other2
+	CMPQ   AX, $0x10
+	JGT    run3
+	CMPB   279(CX), $0x00
+	JEQ    run3
+	CMPB   278(CX), $0x00
+	JEQ    run3
+	VPXORD Z0, Z0, Z0
+	MOVQ   $-1, R8
+	BZHIQ  AX, R8, R8
+	KMOVW  R8, K1
+
+vector9:
+	VBROADCASTSS (DI), Z1
+	VBROADCASTSS 1024(DI), Z2
+	VMOVDQA64    Z0, Z3
+	VMOVDQA64    Z0, Z4
+	MOVQ         80(CX), R8
+	TESTQ        R8, R8
+	JEQ          near10
+	PREFETCHT1   (DX)(R8*1)
+	PREFETCHT1   (BX)(R8*1)
+	CMPB         76(CX), $0x00
+	JNE          near10
+	PREFETCHT0   (SI)(R8*1)
+
+near10:
+	VMOVUPS.Z (DX), K1, Z5
+	VMOVUPS.Z (BX), K1, Z6
+	VSUBPS    Z2, Z6, Z2
+	VMULPS    Z2, Z5, Z2
+	VADDPS    Z2, Z3, K1, Z3
+	VADDPS    Z5, Z4, K1, Z4
+	VMULPS    Z1, Z5, Z1
+	CMPQ      AX, $0x10
+	JLT       partly11
+	CMPB      76(CX), $0x00
+	JNE       around13
+	VMOVDQU64 Z1, (SI)
+	JMP       stored14
+
+around13:
+	VMOVNTDQ Z1, (SI)
+
+stored14:
+	JMP stored12
+
+partly11:
+	VMOVUPS Z1, K1, (SI)
+
+stored12:
+	VINSERTF64X4  $0x01, Y4, Z3, Z1
+	VSHUFF64X2    $0xee, Z4, Z3, Z2
+	VADDPS        Z2, Z1, Z1
+	VSHUFF64X2    $0xb1, Z1, Z1, Z2
+	VADDPS        Z2, Z1, Z1
+	VPERMILPS     $0x4e, Z1, Z2
+	VADDPS        Z2, Z1, Z1
+	VPERMILPS     $0xb1, Z1, Z2
+	VADDPS        Z2, Z1, Z1
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	MOVQ          296(CX), R8
+	VMOVSS        X1, (R8)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), R8
+	VMOVSS        X2, (R8)
+	ADDQ          $0x00000004, 304(CX)
+	ADDQ          152(CX), DX
+	ADDQ          184(CX), BX
+	ADDQ          216(CX), SI
+	ADDQ          $0x00000004, DI
+	DECQ          R11
+	JNE           vector9
+	VZEROUPPER
+	RET
 
 run3:
 	MOVQ         DX, 232(CX)
@@ -10215,7 +10933,7 @@ run3:
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS 1024(DI), Z1
 	CMPB         278(CX), $0x00
-	JEQ          kept9
+	JEQ          kept15
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
 	VPXORD       Z4, Z4, Z4
@@ -10224,9 +10942,9 @@ run3:
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z9, Z9, Z9
-	JMP          begun10
+	JMP          begun16
 
-kept9:
+kept15:
 	VMOVUPS (R9), Z2
 	VMOVUPS 64(R9), Z3
 	VMOVUPS 128(R9), Z4
@@ -10236,7 +10954,7 @@ kept9:
 	VMOVUPS 128(R10), Z8
 	VMOVUPS 192(R10), Z9
 
-begun10:
+begun16:
 	MOVQ AX, R8
 
 next4:
@@ -10244,7 +10962,7 @@ next4:
 	JLT        rest5
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near17
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -10254,13 +10972,13 @@ next4:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near11
+	JNE        near17
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 	PREFETCHT0 128(SI)(R12*1)
 	PREFETCHT0 192(SI)(R12*1)
 
-near11:
+near17:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
@@ -10290,20 +11008,20 @@ near11:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around12
+	JNE       around18
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored13
+	JMP       stored19
 
-around12:
+around18:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored13:
+stored19:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
@@ -10312,20 +11030,20 @@ stored13:
 
 rest5:
 	CMPQ       R8, $0x20
-	JLT        few14
+	JLT        few20
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near15
+	JEQ        near21
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near15
+	JNE        near21
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 
-near15:
+near21:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   (BX), Z12
@@ -10341,29 +11059,29 @@ near15:
 	VMULPS    Z0, Z10, Z10
 	VMULPS    Z0, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around16
+	JNE       around22
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
-	JMP       stored17
+	JMP       stored23
 
-around16:
+around22:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 
-stored17:
+stored23:
 	SUBQ       $0x20, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near18
+	JEQ        near24
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 128(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near18
+	JNE        near24
 	PREFETCHT0 128(SI)(R12*1)
 
-near18:
+near24:
 	MOVQ      $-1, R12
 	BZHIQ     R8, R12, R12
 	KMOVW     R12, K1
@@ -10375,35 +11093,35 @@ near18:
 	VADDPS    Z10, Z8, K1, Z8
 	VMULPS    Z0, Z10, Z10
 	CMPQ      R8, $0x10
-	JLT       partly19
+	JLT       partly25
 	CMPB      76(CX), $0x00
-	JNE       around21
+	JNE       around27
 	VMOVDQU64 Z10, 128(SI)
-	JMP       stored22
+	JMP       stored28
 
-around21:
+around27:
 	VMOVNTDQ Z10, 128(SI)
 
-stored22:
-	JMP stored20
+stored28:
+	JMP stored26
 
-partly19:
+partly25:
 	VMOVUPS Z10, K1, 128(SI)
 
-stored20:
+stored26:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near23
+	JEQ        near29
 	PREFETCHT1 192(DX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near23
+	JNE        near29
 	PREFETCHT0 192(SI)(R12*1)
 
-near23:
+near29:
 	MOVQ      $-1, R12
 	BZHIQ     R8, R12, R12
 	KMOVW     R12, K1
@@ -10415,38 +11133,38 @@ near23:
 	VADDPS    Z10, Z9, K1, Z9
 	VMULPS    Z0, Z10, Z0
 	CMPQ      R8, $0x10
-	JLT       partly24
+	JLT       partly30
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around32
 	VMOVDQU64 Z0, 192(SI)
-	JMP       stored27
+	JMP       stored33
 
-around26:
+around32:
 	VMOVNTDQ Z0, 192(SI)
 
-stored27:
-	JMP stored25
+stored33:
+	JMP stored31
 
-partly24:
+partly30:
 	VMOVUPS Z0, K1, 192(SI)
 
-stored25:
+stored31:
 	SUBQ $0x10, R8
 	JMP  done6
 
-few14:
+few20:
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near28
+	JEQ        near34
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near28
+	JNE        near34
 	PREFETCHT0 (SI)(R12*1)
 
-near28:
+near34:
 	MOVQ      $-1, R12
 	BZHIQ     R8, R12, R12
 	KMOVW     R12, K1
@@ -10458,35 +11176,35 @@ near28:
 	VADDPS    Z10, Z6, K1, Z6
 	VMULPS    Z0, Z10, Z10
 	CMPQ      R8, $0x10
-	JLT       partly29
+	JLT       partly35
 	CMPB      76(CX), $0x00
-	JNE       around31
+	JNE       around37
 	VMOVDQU64 Z10, (SI)
-	JMP       stored32
+	JMP       stored38
 
-around31:
+around37:
 	VMOVNTDQ Z10, (SI)
 
-stored32:
-	JMP stored30
+stored38:
+	JMP stored36
 
-partly29:
+partly35:
 	VMOVUPS Z10, K1, (SI)
 
-stored30:
+stored36:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near33
+	JEQ        near39
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near33
+	JNE        near39
 	PREFETCHT0 64(SI)(R12*1)
 
-near33:
+near39:
 	MOVQ      $-1, R12
 	BZHIQ     R8, R12, R12
 	KMOVW     R12, K1
@@ -10498,22 +11216,22 @@ near33:
 	VADDPS    Z10, Z7, K1, Z7
 	VMULPS    Z0, Z10, Z0
 	CMPQ      R8, $0x10
-	JLT       partly34
+	JLT       partly40
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around42
 	VMOVDQU64 Z0, 64(SI)
-	JMP       stored37
+	JMP       stored43
 
-around36:
+around42:
 	VMOVNTDQ Z0, 64(SI)
 
-stored37:
-	JMP stored35
+stored43:
+	JMP stored41
 
-partly34:
+partly40:
 	VMOVUPS Z0, K1, 64(SI)
 
-stored35:
+stored41:
 	SUBQ $0x10, R8
 
 done6:
@@ -10596,18 +11314,18 @@ over8:
 	RET
 
 other2:
-step38:
+step44:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn42:
+turn48:
 	CMPQ AX, 104(CX)
-	JLT  turns44
+	JLT  turns50
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand45:
+strand51:
 	VBROADCASTSS (R13), Z0
 	VBROADCASTSS 1024(R13), Z1
 	MOVQ         104(CX), R8
@@ -10620,10 +11338,10 @@ strand45:
 	VMOVUPS      128(R10), Z8
 	VMOVUPS      192(R10), Z9
 
-block43:
+block49:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near46
+	JEQ        near52
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
@@ -10633,7 +11351,7 @@ block43:
 	PREFETCHT1 128(BX)(R14*1)
 	PREFETCHT1 192(BX)(R14*1)
 
-near46:
+near52:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
@@ -10663,25 +11381,25 @@ near46:
 	VMULPS    Z0, Z12, Z12
 	VMULPS    Z0, Z13, Z13
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around53
 	VMOVDQU64 Z10, (SI)
 	VMOVDQU64 Z11, 64(SI)
 	VMOVDQU64 Z12, 128(SI)
 	VMOVDQU64 Z13, 192(SI)
-	JMP       stored48
+	JMP       stored54
 
-around47:
+around53:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored48:
+stored54:
 	ADDQ    $+256, DX
 	ADDQ    $+256, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block43
+	JNE     block49
 	VMOVUPS Z2, (R9)
 	VMOVUPS Z3, 64(R9)
 	VMOVUPS Z4, 128(R9)
@@ -10695,31 +11413,31 @@ stored48:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand45
+	JNE     strand51
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn42
+	JMP     turn48
 
-turns44:
-some49:
+turns50:
+some55:
 	TESTQ      AX, AX
-	JLE        done50
+	JLE        done56
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near51
+	JEQ        near57
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near51:
+near57:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand52:
+strand58:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
@@ -10742,7 +11460,7 @@ strand52:
 	ADDQ         200(CX), SI
 	ADDQ         $0x00000004, R12
 	DECQ         R8
-	JNE          strand52
+	JNE          strand58
 	SUBQ         144(CX), DX
 	SUBQ         176(CX), BX
 	SUBQ         208(CX), SI
@@ -10755,11 +11473,11 @@ strand52:
 	ADDQ         $0x00000040, R9
 	ADDQ         $0x00000040, R10
 	SUBQ         $0x00000010, AX
-	JMP          some49
+	JMP          some55
 
-done50:
+done56:
 	DECQ R11
-	JEQ  steps39
+	JEQ  steps45
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -10770,9 +11488,9 @@ done50:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step38
+	JMP  step44
 
-steps39:
+steps45:
 	VZEROUPPER
 	RET
 
@@ -10786,9 +11504,9 @@ one1:
 	VBROADCASTSS (R8), Z6
 	VBROADCASTSS (R8), Z7
 	CMPB         74(CX), $0x00
-	JNE          wide54
+	JNE          wide60
 	CMPQ         AX, $0x00000040
-	JLT          rest53
+	JLT          rest59
 	VMOVUPS      (R9), Z8
 	VMOVUPS      64(R9), Z9
 	VMOVUPS      128(R9), Z10
@@ -10798,12 +11516,12 @@ one1:
 	VMOVUPS      128(R10), Z14
 	VMOVUPS      192(R10), Z15
 
-block55:
+block61:
 	CMPQ       AX, $0x00000040
-	JLT        blocks56
+	JLT        blocks62
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near57
+	JEQ        near63
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -10813,23 +11531,23 @@ block55:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near57:
+near63:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded64
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded58:
+loaded64:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded65
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded59:
+loaded65:
 	VMOVUPS   (DX), Z16
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
@@ -10859,29 +11577,29 @@ loaded59:
 	VMULPS    Z2, Z18, Z18
 	VMULPS    Z3, Z19, Z19
 	CMPB      76(CX), $0x00
-	JNE       around60
+	JNE       around66
 	VMOVDQU64 Z16, (SI)
 	VMOVDQU64 Z17, 64(SI)
 	VMOVDQU64 Z18, 128(SI)
 	VMOVDQU64 Z19, 192(SI)
-	JMP       stored61
+	JMP       stored67
 
-around60:
+around66:
 	VMOVNTDQ Z16, (SI)
 	VMOVNTDQ Z17, 64(SI)
 	VMOVNTDQ Z18, 128(SI)
 	VMOVNTDQ Z19, 192(SI)
 
-stored61:
+stored67:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block55
+	JMP  block61
 
-blocks56:
+blocks62:
 	VMOVUPS Z8, (R9)
 	VMOVUPS Z9, 64(R9)
 	VMOVUPS Z10, 128(R9)
@@ -10890,15 +11608,15 @@ blocks56:
 	VMOVUPS Z13, 64(R10)
 	VMOVUPS Z14, 128(R10)
 	VMOVUPS Z15, 192(R10)
-	JMP     rest53
+	JMP     rest59
 
-wide54:
-block62:
+wide60:
+block68:
 	CMPQ       AX, $0x00000040
-	JLT        blocks63
+	JLT        blocks69
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near64
+	JEQ        near70
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -10908,23 +11626,23 @@ block62:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near64:
+near70:
 	CMPB    72(CX), $0x00
-	JEQ     loaded65
+	JEQ     loaded71
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded65:
+loaded71:
 	CMPB    73(CX), $0x00
-	JEQ     loaded66
+	JEQ     loaded72
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded66:
+loaded72:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -10970,52 +11688,52 @@ loaded66:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around67
+	JNE       around73
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
 	VMOVDQU64 Z10, 128(SI)
 	VMOVDQU64 Z11, 192(SI)
-	JMP       stored68
+	JMP       stored74
 
-around67:
+around73:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 	VMOVNTDQ Z10, 128(SI)
 	VMOVNTDQ Z11, 192(SI)
 
-stored68:
+stored74:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay69
+	JEQ  stay75
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay69:
+stay75:
 	SUBQ $0x00000040, AX
-	JMP  block62
+	JMP  block68
 
-blocks63:
-rest53:
-some70:
+blocks69:
+rest59:
+some76:
 	TESTQ     AX, AX
-	JLE       done71
+	JLE       done77
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded72
+	JEQ       loaded78
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded72:
+loaded78:
 	CMPB      73(CX), $0x00
-	JEQ       loaded73
+	JEQ       loaded79
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded73:
+loaded79:
 	VMOVUPS.Z (DX), K1, Z1
 	VMOVUPS.Z (BX), K1, Z2
 	VSUBPS    Z4, Z2, Z2
@@ -11036,9 +11754,9 @@ loaded73:
 	ADDQ      $0x00000040, R9
 	ADDQ      $0x00000040, R10
 	SUBQ      $0x00000010, AX
-	JMP       some70
+	JMP       some76
 
-done71:
+done77:
 	VZEROUPPER
 	RET
 
@@ -11448,6 +12166,119 @@ TEXT ·dequantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), DI
 	CMPB         277(CX), $0x00
 	JEQ          other2
+	CMPQ         AX, $0x10
+	JGT          run3
+	CMPB         279(CX), $0x00
+	JEQ          run3
+	CMPB         278(CX), $0x00
+	JEQ          run3
+	VPXORD       Z5, Z5, Z5
+	MOVQ         $-1, R8
+	BZHIQ        AX, R8, R8
+	KMOVW        R8, K1
+
+vector9:
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS 1024(DI), Z6
+	VMOVDQA64    Z5, Z7
+	VMOVDQA64    Z5, Z8
+	MOVQ         80(CX), R8
+	TESTQ        R8, R8
+	JEQ          near10
+	PREFETCHT1   (DX)(R8*1)
+	PREFETCHT1   (BX)(R8*1)
+	CMPB         76(CX), $0x00
+	JNE          near10
+	PREFETCHT0   (SI)(R8*1)
+
+near10:
+	CMPB        273(CX), $0x00
+	JNE         kind12
+	VCVTPH2PS.Z (DX), K1, Z9
+	JMP         done11
+
+kind12:
+	VPMOVZXWD.Z (DX), K1, Z9
+	VPSLLD      $0x10, Z9, Z9
+	VMOVAPS     Z9, Z9
+	JMP         done11
+
+done11:
+	CMPB        273(CX), $0x00
+	JNE         kind15
+	VCVTPH2PS.Z (BX), K1, Z10
+	JMP         done14
+
+kind15:
+	VPMOVZXWD.Z (BX), K1, Z10
+	VPSLLD      $0x10, Z10, Z10
+	VMOVAPS     Z10, Z10
+	JMP         done14
+
+done14:
+	VSUBPS    Z6, Z10, Z6
+	VMULPS    Z6, Z9, Z6
+	VADDPS    Z6, Z7, K1, Z7
+	VADDPS    Z9, Z8, K1, Z8
+	VMULPS    Z4, Z9, Z4
+	CMPB      273(CX), $0x00
+	JNE       kind18
+	VCVTPS2PH $0x00, Z4, Y4
+	CMPQ      AX, $0x10
+	JLT       partly19
+	VMOVDQU64 Y4, (SI)
+	JMP       stored20
+
+partly19:
+	VMOVDQU16 Y4, K1, (SI)
+
+stored20:
+	JMP done17
+
+kind18:
+	VPTESTMD  Z0, Z4, K2
+	VPADDD    Z1, Z4, Z6
+	VPADDD    Z2, Z4, K2, Z6
+	VCMPPS    $0x03, Z4, Z4, K2
+	VMOVDQU32 Z3, K2, Z6
+	VPSRLD    $0x10, Z6, Z4
+	VPMOVDW   Z4, Y4
+	CMPQ      AX, $0x10
+	JLT       partly22
+	VMOVDQU64 Y4, (SI)
+	JMP       stored23
+
+partly22:
+	VMOVDQU16 Y4, K1, (SI)
+
+stored23:
+	JMP done17
+
+done17:
+	VINSERTF64X4  $0x01, Y8, Z7, Z4
+	VSHUFF64X2    $0xee, Z8, Z7, Z6
+	VADDPS        Z6, Z4, Z4
+	VSHUFF64X2    $0xb1, Z4, Z4, Z6
+	VADDPS        Z6, Z4, Z4
+	VPERMILPS     $0x4e, Z4, Z6
+	VADDPS        Z6, Z4, Z4
+	VPERMILPS     $0xb1, Z4, Z6
+	VADDPS        Z6, Z4, Z4
+	VEXTRACTF64X4 $0x01, Z4, Y6
+	MOVQ          296(CX), R8
+	VMOVSS        X4, (R8)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), R8
+	VMOVSS        X6, (R8)
+	ADDQ          $0x00000004, 304(CX)
+	ADDQ          152(CX), DX
+	ADDQ          184(CX), BX
+	ADDQ          216(CX), SI
+	ADDQ          $0x00000004, DI
+	DECQ          R11
+	JNE           vector9
+	VZEROUPPER
+	RET
 
 run3:
 	MOVQ         DX, 232(CX)
@@ -11456,7 +12287,7 @@ run3:
 	VBROADCASTSS (DI), Z5
 	VBROADCASTSS 1024(DI), Z6
 	CMPB         278(CX), $0x00
-	JEQ          kept9
+	JEQ          kept24
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
 	VPXORD       Z9, Z9, Z9
@@ -11465,9 +12296,9 @@ run3:
 	VPXORD       Z12, Z12, Z12
 	VPXORD       Z13, Z13, Z13
 	VPXORD       Z14, Z14, Z14
-	JMP          begun10
+	JMP          begun25
 
-kept9:
+kept24:
 	VMOVUPS (R9), Z7
 	VMOVUPS 64(R9), Z8
 	VMOVUPS 128(R9), Z9
@@ -11477,7 +12308,7 @@ kept9:
 	VMOVUPS 128(R10), Z13
 	VMOVUPS 192(R10), Z14
 
-begun10:
+begun25:
 	MOVQ AX, R8
 
 next4:
@@ -11485,26 +12316,26 @@ next4:
 	JLT        rest5
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near26
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near11
+	JNE        near26
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 
-near11:
+near26:
 	CMPB      273(CX), $0x00
-	JNE       kind13
+	JNE       kind28
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done12
+	JMP       done27
 
-kind13:
+kind28:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -11517,18 +12348,18 @@ kind13:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done12
+	JMP       done27
 
-done12:
+done27:
 	CMPB      273(CX), $0x00
-	JNE       kind16
+	JNE       kind31
 	VCVTPH2PS (BX), Z19
 	VCVTPH2PS 32(BX), Z20
 	VCVTPH2PS 64(BX), Z21
 	VCVTPH2PS 96(BX), Z22
-	JMP       done15
+	JMP       done30
 
-kind16:
+kind31:
 	VPMOVZXWD (BX), Z19
 	VPSLLD    $0x10, Z19, Z19
 	VPMOVZXWD 32(BX), Z20
@@ -11541,9 +12372,9 @@ kind16:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done15
+	JMP       done30
 
-done15:
+done30:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -11565,29 +12396,29 @@ done15:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind19
+	JNE       kind34
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around35
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored21
+	JMP       stored36
 
-around20:
+around35:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored21:
-	JMP done18
+stored36:
+	JMP done33
 
-kind19:
+kind34:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -11613,19 +12444,19 @@ kind19:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around23
+	JNE       around38
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored24
+	JMP       stored39
 
-around23:
+around38:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored24:
-	JMP done18
+stored39:
+	JMP done33
 
-done18:
+done33:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
@@ -11634,49 +12465,49 @@ done18:
 
 rest5:
 	CMPQ       R8, $0x20
-	JLT        few25
+	JLT        few40
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near26
+	JEQ        near41
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near26
+	JNE        near41
 	PREFETCHT0 (SI)(R12*1)
 
-near26:
+near41:
 	CMPB      273(CX), $0x00
-	JNE       kind28
+	JNE       kind43
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
-	JMP       done27
+	JMP       done42
 
-kind28:
+kind43:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done27
+	JMP       done42
 
-done27:
+done42:
 	CMPB      273(CX), $0x00
-	JNE       kind31
+	JNE       kind46
 	VCVTPH2PS (BX), Z17
 	VCVTPH2PS 32(BX), Z18
-	JMP       done30
+	JMP       done45
 
-kind31:
+kind46:
 	VPMOVZXWD (BX), Z17
 	VPSLLD    $0x10, Z17, Z17
 	VPMOVZXWD 32(BX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done30
+	JMP       done45
 
-done30:
+done45:
 	VSUBPS    Z6, Z17, Z17
 	VSUBPS    Z6, Z18, Z18
 	VMULPS    Z17, Z15, Z17
@@ -11688,23 +12519,23 @@ done30:
 	VMULPS    Z5, Z15, Z15
 	VMULPS    Z5, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind34
+	JNE       kind49
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around35
+	JNE       around50
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
-	JMP       stored36
+	JMP       stored51
 
-around35:
+around50:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 
-stored36:
-	JMP done33
+stored51:
+	JMP done48
 
-kind34:
+kind49:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z17
 	VPADDD    Z2, Z15, K1, Z17
@@ -11718,77 +12549,77 @@ kind34:
 	VMOVDQA64 Z17, Z15
 	VPERMT2W  Z18, Z4, Z15
 	CMPB      76(CX), $0x00
-	JNE       around38
+	JNE       around53
 	VMOVDQU64 Z15, (SI)
-	JMP       stored39
+	JMP       stored54
 
-around38:
+around53:
 	VMOVNTDQ Z15, (SI)
 
-stored39:
-	JMP done33
+stored54:
+	JMP done48
 
-done33:
+done48:
 	SUBQ       $0x20, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near40
+	JEQ        near55
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near40
+	JNE        near55
 	PREFETCHT0 64(SI)(R12*1)
 
-near40:
+near55:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind42
+	JNE         kind57
 	VCVTPH2PS.Z 64(DX), K1, Z15
-	JMP         done41
+	JMP         done56
 
-kind42:
+kind57:
 	VPMOVZXWD.Z 64(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done41
+	JMP         done56
 
-done41:
+done56:
 	CMPB        273(CX), $0x00
-	JNE         kind45
+	JNE         kind60
 	VCVTPH2PS.Z 64(BX), K1, Z16
-	JMP         done44
+	JMP         done59
 
-kind45:
+kind60:
 	VPMOVZXWD.Z 64(BX), K1, Z16
 	VPSLLD      $0x10, Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done44
+	JMP         done59
 
-done44:
+done59:
 	VSUBPS    Z6, Z16, Z16
 	VMULPS    Z16, Z15, Z16
 	VADDPS    Z16, Z9, K1, Z9
 	VADDPS    Z15, Z13, K1, Z13
 	VMULPS    Z5, Z15, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind48
+	JNE       kind63
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPQ      R8, $0x10
-	JLT       partly49
+	JLT       partly64
 	VMOVDQU64 Y15, 64(SI)
-	JMP       stored50
+	JMP       stored65
 
-partly49:
+partly64:
 	VMOVDQU16 Y15, K1, 64(SI)
 
-stored50:
-	JMP done47
+stored65:
+	JMP done62
 
-kind48:
+kind63:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -11797,77 +12628,77 @@ kind48:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	CMPQ      R8, $0x10
-	JLT       partly52
+	JLT       partly67
 	VMOVDQU64 Y15, 64(SI)
-	JMP       stored53
+	JMP       stored68
 
-partly52:
+partly67:
 	VMOVDQU16 Y15, K1, 64(SI)
 
-stored53:
-	JMP done47
+stored68:
+	JMP done62
 
-done47:
+done62:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near54
+	JEQ        near69
 	PREFETCHT1 96(DX)(R12*1)
 	PREFETCHT1 96(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near54
+	JNE        near69
 	PREFETCHT0 96(SI)(R12*1)
 
-near54:
+near69:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind56
+	JNE         kind71
 	VCVTPH2PS.Z 96(DX), K1, Z15
-	JMP         done55
+	JMP         done70
 
-kind56:
+kind71:
 	VPMOVZXWD.Z 96(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done55
+	JMP         done70
 
-done55:
+done70:
 	CMPB        273(CX), $0x00
-	JNE         kind59
+	JNE         kind74
 	VCVTPH2PS.Z 96(BX), K1, Z16
-	JMP         done58
+	JMP         done73
 
-kind59:
+kind74:
 	VPMOVZXWD.Z 96(BX), K1, Z16
 	VPSLLD      $0x10, Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done58
+	JMP         done73
 
-done58:
+done73:
 	VSUBPS    Z6, Z16, Z6
 	VMULPS    Z6, Z15, Z6
 	VADDPS    Z6, Z10, K1, Z10
 	VADDPS    Z15, Z14, K1, Z14
 	VMULPS    Z5, Z15, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind62
+	JNE       kind77
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPQ      R8, $0x10
-	JLT       partly63
+	JLT       partly78
 	VMOVDQU64 Y5, 96(SI)
-	JMP       stored64
+	JMP       stored79
 
-partly63:
+partly78:
 	VMOVDQU16 Y5, K1, 96(SI)
 
-stored64:
-	JMP done61
+stored79:
+	JMP done76
 
-kind62:
+kind77:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -11876,80 +12707,80 @@ kind62:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	CMPQ      R8, $0x10
-	JLT       partly66
+	JLT       partly81
 	VMOVDQU64 Y5, 96(SI)
-	JMP       stored67
+	JMP       stored82
 
-partly66:
+partly81:
 	VMOVDQU16 Y5, K1, 96(SI)
 
-stored67:
-	JMP done61
+stored82:
+	JMP done76
 
-done61:
+done76:
 	SUBQ $0x10, R8
 	JMP  done6
 
-few25:
+few40:
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near68
+	JEQ        near83
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near68
+	JNE        near83
 	PREFETCHT0 (SI)(R12*1)
 
-near68:
+near83:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind70
+	JNE         kind85
 	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done69
+	JMP         done84
 
-kind70:
+kind85:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done69
+	JMP         done84
 
-done69:
+done84:
 	CMPB        273(CX), $0x00
-	JNE         kind73
+	JNE         kind88
 	VCVTPH2PS.Z (BX), K1, Z16
-	JMP         done72
+	JMP         done87
 
-kind73:
+kind88:
 	VPMOVZXWD.Z (BX), K1, Z16
 	VPSLLD      $0x10, Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done72
+	JMP         done87
 
-done72:
+done87:
 	VSUBPS    Z6, Z16, Z16
 	VMULPS    Z16, Z15, Z16
 	VADDPS    Z16, Z7, K1, Z7
 	VADDPS    Z15, Z11, K1, Z11
 	VMULPS    Z5, Z15, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind76
+	JNE       kind91
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPQ      R8, $0x10
-	JLT       partly77
+	JLT       partly92
 	VMOVDQU64 Y15, (SI)
-	JMP       stored78
+	JMP       stored93
 
-partly77:
+partly92:
 	VMOVDQU16 Y15, K1, (SI)
 
-stored78:
-	JMP done75
+stored93:
+	JMP done90
 
-kind76:
+kind91:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -11958,77 +12789,77 @@ kind76:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	CMPQ      R8, $0x10
-	JLT       partly80
+	JLT       partly95
 	VMOVDQU64 Y15, (SI)
-	JMP       stored81
+	JMP       stored96
 
-partly80:
+partly95:
 	VMOVDQU16 Y15, K1, (SI)
 
-stored81:
-	JMP done75
+stored96:
+	JMP done90
 
-done75:
+done90:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near82
+	JEQ        near97
 	PREFETCHT1 32(DX)(R12*1)
 	PREFETCHT1 32(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near82
+	JNE        near97
 	PREFETCHT0 32(SI)(R12*1)
 
-near82:
+near97:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind84
+	JNE         kind99
 	VCVTPH2PS.Z 32(DX), K1, Z15
-	JMP         done83
+	JMP         done98
 
-kind84:
+kind99:
 	VPMOVZXWD.Z 32(DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done83
+	JMP         done98
 
-done83:
+done98:
 	CMPB        273(CX), $0x00
-	JNE         kind87
+	JNE         kind102
 	VCVTPH2PS.Z 32(BX), K1, Z16
-	JMP         done86
+	JMP         done101
 
-kind87:
+kind102:
 	VPMOVZXWD.Z 32(BX), K1, Z16
 	VPSLLD      $0x10, Z16, Z16
 	VMOVAPS     Z16, Z16
-	JMP         done86
+	JMP         done101
 
-done86:
+done101:
 	VSUBPS    Z6, Z16, Z6
 	VMULPS    Z6, Z15, Z6
 	VADDPS    Z6, Z8, K1, Z8
 	VADDPS    Z15, Z12, K1, Z12
 	VMULPS    Z5, Z15, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind90
+	JNE       kind105
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPQ      R8, $0x10
-	JLT       partly91
+	JLT       partly106
 	VMOVDQU64 Y5, 32(SI)
-	JMP       stored92
+	JMP       stored107
 
-partly91:
+partly106:
 	VMOVDQU16 Y5, K1, 32(SI)
 
-stored92:
-	JMP done89
+stored107:
+	JMP done104
 
-kind90:
+kind105:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -12037,17 +12868,17 @@ kind90:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	CMPQ      R8, $0x10
-	JLT       partly94
+	JLT       partly109
 	VMOVDQU64 Y5, 32(SI)
-	JMP       stored95
+	JMP       stored110
 
-partly94:
+partly109:
 	VMOVDQU16 Y5, K1, 32(SI)
 
-stored95:
-	JMP done89
+stored110:
+	JMP done104
 
-done89:
+done104:
 	SUBQ $0x10, R8
 
 done6:
@@ -12130,18 +12961,18 @@ over8:
 	RET
 
 other2:
-step96:
+step111:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn100:
+turn115:
 	CMPQ AX, 104(CX)
-	JLT  turns102
+	JLT  turns117
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand103:
+strand118:
 	VBROADCASTSS (R13), Z5
 	VBROADCASTSS 1024(R13), Z6
 	MOVQ         104(CX), R8
@@ -12154,25 +12985,25 @@ strand103:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block101:
+block116:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near104
+	JEQ        near119
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near104:
+near119:
 	CMPB      273(CX), $0x00
-	JNE       kind106
+	JNE       kind121
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done105
+	JMP       done120
 
-kind106:
+kind121:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -12185,18 +13016,18 @@ kind106:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done105
+	JMP       done120
 
-done105:
+done120:
 	CMPB      273(CX), $0x00
-	JNE       kind109
+	JNE       kind124
 	VCVTPH2PS (BX), Z19
 	VCVTPH2PS 32(BX), Z20
 	VCVTPH2PS 64(BX), Z21
 	VCVTPH2PS 96(BX), Z22
-	JMP       done108
+	JMP       done123
 
-kind109:
+kind124:
 	VPMOVZXWD (BX), Z19
 	VPSLLD    $0x10, Z19, Z19
 	VPMOVZXWD 32(BX), Z20
@@ -12209,9 +13040,9 @@ kind109:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done108
+	JMP       done123
 
-done108:
+done123:
 	VSUBPS    Z6, Z19, Z19
 	VSUBPS    Z6, Z20, Z20
 	VSUBPS    Z6, Z21, Z21
@@ -12233,29 +13064,29 @@ done108:
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
 	CMPB      273(CX), $0x00
-	JNE       kind112
+	JNE       kind127
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around113
+	JNE       around128
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored114
+	JMP       stored129
 
-around113:
+around128:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored114:
-	JMP done111
+stored129:
+	JMP done126
 
-kind112:
+kind127:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -12281,24 +13112,24 @@ kind112:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around116
+	JNE       around131
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored117
+	JMP       stored132
 
-around116:
+around131:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored117:
-	JMP done111
+stored132:
+	JMP done126
 
-done111:
+done126:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block101
+	JNE     block116
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -12312,57 +13143,57 @@ done111:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand103
+	JNE     strand118
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn100
+	JMP     turn115
 
-turns102:
-some118:
+turns117:
+some133:
 	TESTQ      AX, AX
-	JLE        done119
+	JLE        done134
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near120
+	JEQ        near135
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near120:
+near135:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand121:
+strand136:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
 	CMPB         273(CX), $0x00
-	JNE          kind123
+	JNE          kind138
 	VCVTPH2PS.Z  (DX), K1, Z7
-	JMP          done122
+	JMP          done137
 
-kind123:
+kind138:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done122
+	JMP         done137
 
-done122:
+done137:
 	CMPB        273(CX), $0x00
-	JNE         kind126
+	JNE         kind141
 	VCVTPH2PS.Z (BX), K1, Z8
-	JMP         done125
+	JMP         done140
 
-kind126:
+kind141:
 	VPMOVZXWD.Z (BX), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done125
+	JMP         done140
 
-done125:
+done140:
 	VSUBPS    Z6, Z8, Z6
 	VMULPS    Z6, Z7, Z6
 	VMOVUPS.Z (R9), K1, Z8
@@ -12373,12 +13204,12 @@ done125:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z7, Z5
 	CMPB      273(CX), $0x00
-	JNE       kind129
+	JNE       kind144
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done128
+	JMP       done143
 
-kind129:
+kind144:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -12387,9 +13218,9 @@ kind129:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
-	JMP       done128
+	JMP       done143
 
-done128:
+done143:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -12398,7 +13229,7 @@ done128:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand121
+	JNE  strand136
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -12411,11 +13242,11 @@ done128:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some118
+	JMP  some133
 
-done119:
+done134:
 	DECQ R11
-	JEQ  steps97
+	JEQ  steps112
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -12426,9 +13257,9 @@ done119:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step96
+	JMP  step111
 
-steps97:
+steps112:
 	VZEROUPPER
 	RET
 
@@ -12442,9 +13273,9 @@ one1:
 	VBROADCASTSS (R8), Z11
 	VBROADCASTSS (R8), Z12
 	CMPB         74(CX), $0x00
-	JNE          wide132
+	JNE          wide147
 	CMPQ         AX, $0x00000040
-	JLT          rest131
+	JLT          rest146
 	VMOVUPS      (R9), Z13
 	VMOVUPS      64(R9), Z14
 	VMOVUPS      128(R9), Z15
@@ -12454,43 +13285,43 @@ one1:
 	VMOVUPS      128(R10), Z19
 	VMOVUPS      192(R10), Z20
 
-block133:
+block148:
 	CMPQ       AX, $0x00000040
-	JLT        blocks134
+	JLT        blocks149
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near135
+	JEQ        near150
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near135:
+near150:
 	CMPB    72(CX), $0x00
-	JEQ     loaded136
+	JEQ     loaded151
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded136:
+loaded151:
 	CMPB    73(CX), $0x00
-	JEQ     loaded137
+	JEQ     loaded152
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded137:
+loaded152:
 	CMPB      273(CX), $0x00
-	JNE       kind139
+	JNE       kind154
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
 	VCVTPH2PS 64(DX), Z23
 	VCVTPH2PS 96(DX), Z24
-	JMP       done138
+	JMP       done153
 
-kind139:
+kind154:
 	VPMOVZXWD (DX), Z21
 	VPSLLD    $0x10, Z21, Z21
 	VPMOVZXWD 32(DX), Z22
@@ -12503,18 +13334,18 @@ kind139:
 	VMOVAPS   Z22, Z22
 	VMOVAPS   Z23, Z23
 	VMOVAPS   Z24, Z24
-	JMP       done138
+	JMP       done153
 
-done138:
+done153:
 	CMPB      273(CX), $0x00
-	JNE       kind142
+	JNE       kind157
 	VCVTPH2PS (BX), Z25
 	VCVTPH2PS 32(BX), Z26
 	VCVTPH2PS 64(BX), Z27
 	VCVTPH2PS 96(BX), Z28
-	JMP       done141
+	JMP       done156
 
-kind142:
+kind157:
 	VPMOVZXWD (BX), Z25
 	VPSLLD    $0x10, Z25, Z25
 	VPMOVZXWD 32(BX), Z26
@@ -12527,9 +13358,9 @@ kind142:
 	VMOVAPS   Z26, Z26
 	VMOVAPS   Z27, Z27
 	VMOVAPS   Z28, Z28
-	JMP       done141
+	JMP       done156
 
-done141:
+done156:
 	VSUBPS    Z9, Z25, Z25
 	VSUBPS    Z10, Z26, Z26
 	VSUBPS    Z11, Z27, Z27
@@ -12551,29 +13382,29 @@ done141:
 	VMULPS    Z7, Z23, Z23
 	VMULPS    Z8, Z24, Z24
 	CMPB      273(CX), $0x00
-	JNE       kind145
+	JNE       kind160
 	VCVTPS2PH $0x00, Z21, Y21
 	VCVTPS2PH $0x00, Z22, Y22
 	VCVTPS2PH $0x00, Z23, Y23
 	VCVTPS2PH $0x00, Z24, Y24
 	CMPB      76(CX), $0x00
-	JNE       around146
+	JNE       around161
 	VMOVDQU64 Y21, (SI)
 	VMOVDQU64 Y22, 32(SI)
 	VMOVDQU64 Y23, 64(SI)
 	VMOVDQU64 Y24, 96(SI)
-	JMP       stored147
+	JMP       stored162
 
-around146:
+around161:
 	VMOVNTDQ Y21, (SI)
 	VMOVNTDQ Y22, 32(SI)
 	VMOVNTDQ Y23, 64(SI)
 	VMOVNTDQ Y24, 96(SI)
 
-stored147:
-	JMP done144
+stored162:
+	JMP done159
 
-kind145:
+kind160:
 	VPTESTMD  Z0, Z21, K1
 	VPADDD    Z1, Z21, Z25
 	VPADDD    Z2, Z21, K1, Z25
@@ -12599,28 +13430,28 @@ kind145:
 	VMOVDQA64 Z27, Z22
 	VPERMT2W  Z28, Z4, Z22
 	CMPB      76(CX), $0x00
-	JNE       around149
+	JNE       around164
 	VMOVDQU64 Z21, (SI)
 	VMOVDQU64 Z22, 64(SI)
-	JMP       stored150
+	JMP       stored165
 
-around149:
+around164:
 	VMOVNTDQ Z21, (SI)
 	VMOVNTDQ Z22, 64(SI)
 
-stored150:
-	JMP done144
+stored165:
+	JMP done159
 
-done144:
+done159:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block133
+	JMP  block148
 
-blocks134:
+blocks149:
 	VMOVUPS Z13, (R9)
 	VMOVUPS Z14, 64(R9)
 	VMOVUPS Z15, 128(R9)
@@ -12629,46 +13460,46 @@ blocks134:
 	VMOVUPS Z18, 64(R10)
 	VMOVUPS Z19, 128(R10)
 	VMOVUPS Z20, 192(R10)
-	JMP     rest131
+	JMP     rest146
 
-wide132:
-block151:
+wide147:
+block166:
 	CMPQ       AX, $0x00000040
-	JLT        blocks152
+	JLT        blocks167
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near153
+	JEQ        near168
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near153:
+near168:
 	CMPB    72(CX), $0x00
-	JEQ     loaded154
+	JEQ     loaded169
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded154:
+loaded169:
 	CMPB    73(CX), $0x00
-	JEQ     loaded155
+	JEQ     loaded170
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded155:
+loaded170:
 	CMPB      273(CX), $0x00
-	JNE       kind157
+	JNE       kind172
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done156
+	JMP       done171
 
-kind157:
+kind172:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -12681,18 +13512,18 @@ kind157:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done156
+	JMP       done171
 
-done156:
+done171:
 	CMPB      273(CX), $0x00
-	JNE       kind160
+	JNE       kind175
 	VCVTPH2PS (BX), Z17
 	VCVTPH2PS 32(BX), Z18
 	VCVTPH2PS 64(BX), Z19
 	VCVTPH2PS 96(BX), Z20
-	JMP       done159
+	JMP       done174
 
-kind160:
+kind175:
 	VPMOVZXWD (BX), Z17
 	VPSLLD    $0x10, Z17, Z17
 	VPMOVZXWD 32(BX), Z18
@@ -12705,9 +13536,9 @@ kind160:
 	VMOVAPS   Z18, Z18
 	VMOVAPS   Z19, Z19
 	VMOVAPS   Z20, Z20
-	JMP       done159
+	JMP       done174
 
-done159:
+done174:
 	VSUBPS    Z9, Z17, Z17
 	VSUBPS    Z10, Z18, Z18
 	VSUBPS    Z11, Z19, Z19
@@ -12745,29 +13576,29 @@ done159:
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind163
+	JNE       kind178
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around164
+	JNE       around179
 	VMOVDQU64 Y13, (SI)
 	VMOVDQU64 Y14, 32(SI)
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored165
+	JMP       stored180
 
-around164:
+around179:
 	VMOVNTDQ Y13, (SI)
 	VMOVNTDQ Y14, 32(SI)
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored165:
-	JMP done162
+stored180:
+	JMP done177
 
-kind163:
+kind178:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -12793,75 +13624,75 @@ kind163:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around167
+	JNE       around182
 	VMOVDQU64 Z13, (SI)
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored168
+	JMP       stored183
 
-around167:
+around182:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored168:
-	JMP done162
+stored183:
+	JMP done177
 
-done162:
+done177:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay169
+	JEQ  stay184
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay169:
+stay184:
 	SUBQ $0x00000040, AX
-	JMP  block151
+	JMP  block166
 
-blocks152:
-rest131:
-some170:
+blocks167:
+rest146:
+some185:
 	TESTQ     AX, AX
-	JLE       done171
+	JLE       done186
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded172
+	JEQ       loaded187
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded172:
+loaded187:
 	CMPB      73(CX), $0x00
-	JEQ       loaded173
+	JEQ       loaded188
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded173:
+loaded188:
 	CMPB        273(CX), $0x00
-	JNE         kind175
+	JNE         kind190
 	VCVTPH2PS.Z (DX), K1, Z4
-	JMP         done174
+	JMP         done189
 
-kind175:
+kind190:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done174
+	JMP         done189
 
-done174:
+done189:
 	CMPB        273(CX), $0x00
-	JNE         kind178
+	JNE         kind193
 	VCVTPH2PS.Z (BX), K1, Z6
-	JMP         done177
+	JMP         done192
 
-kind178:
+kind193:
 	VPMOVZXWD.Z (BX), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done177
+	JMP         done192
 
-done177:
+done192:
 	VSUBPS    Z9, Z6, Z6
 	VMULPS    Z6, Z4, Z6
 	VMOVUPS.Z (R9), K1, Z7
@@ -12872,12 +13703,12 @@ done177:
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z4, Z4
 	CMPB      273(CX), $0x00
-	JNE       kind181
+	JNE       kind196
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done180
+	JMP       done195
 
-kind181:
+kind196:
 	VPTESTMD  Z0, Z4, K2
 	VPADDD    Z1, Z4, Z6
 	VPADDD    Z2, Z4, K2, Z6
@@ -12886,9 +13717,9 @@ kind181:
 	VPSRLD    $0x10, Z6, Z4
 	VPMOVDW   Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
-	JMP       done180
+	JMP       done195
 
-done180:
+done195:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -12897,9 +13728,9 @@ done180:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some170
+	JMP  some185
 
-done171:
+done186:
 	VZEROUPPER
 	RET
 

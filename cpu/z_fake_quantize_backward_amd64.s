@@ -24,6 +24,101 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z1
 	CMPB         277(CX), $0x00
 	JEQ          other2
+	CMPQ         AX, $0x10
+	JGT          run3
+	CMPB         279(CX), $0x00
+	JEQ          run3
+	CMPB         278(CX), $0x00
+	JEQ          run3
+	VPXORD       Z2, Z2, Z2
+	MOVQ         $-1, R8
+	BZHIQ        AX, R8, R8
+	KMOVW        R8, K1
+
+vector9:
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS 1024(DI), Z4
+	VSUBPS       Z4, Z0, Z5
+	VSUBPS       Z4, Z1, Z4
+	VMOVDQA64    Z2, Z6
+	VMOVDQA64    Z2, Z7
+	MOVQ         80(CX), R8
+	TESTQ        R8, R8
+	JEQ          near10
+	PREFETCHT1   (DX)(R8*1)
+	PREFETCHT1   (BX)(R8*1)
+	CMPB         76(CX), $0x00
+	JNE          near10
+	PREFETCHT0   (SI)(R8*1)
+
+near10:
+	VMOVUPS.Z (BX), K1, Z8
+	CMPB      75(CX), $0x00
+	JNE       reciprocal11
+	VDIVPS    Z3, Z8, Z3
+	JMP       divided12
+
+reciprocal11:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z3, Z9, Z9
+	VMULPS       Z9, Z8, Z3
+
+divided12:
+	VRNDSCALEPS $0x08, Z3, Z8
+	VMINPS      Z4, Z8, Z4
+	VMAXPS      Z5, Z4, Z4
+	VCMPPS      $0x00, Z4, Z8, K2
+	VCMPPS      $0x0c, Z4, Z8, K3
+	VSUBPS      Z3, Z8, K2, Z4
+	VMOVUPS.Z   (DX), K1, Z3
+	KORW        K3, K2, K4
+	VMULPS      Z4, Z3, Z4
+	KANDW       K1, K4, K4
+	VADDPS      Z4, Z6, K4, Z6
+	KANDW       K1, K3, K3
+	VADDPS      Z3, Z7, K3, Z7
+	VMOVAPS.Z   Z3, K2, Z3
+	CMPQ        AX, $0x10
+	JLT         partly13
+	CMPB        76(CX), $0x00
+	JNE         around15
+	VMOVDQU64   Z3, (SI)
+	JMP         stored16
+
+around15:
+	VMOVNTDQ Z3, (SI)
+
+stored16:
+	JMP stored14
+
+partly13:
+	VMOVUPS Z3, K1, (SI)
+
+stored14:
+	VINSERTF64X4  $0x01, Y7, Z6, Z3
+	VSHUFF64X2    $0xee, Z7, Z6, Z4
+	VADDPS        Z4, Z3, Z3
+	VSHUFF64X2    $0xb1, Z3, Z3, Z4
+	VADDPS        Z4, Z3, Z3
+	VPERMILPS     $0x4e, Z3, Z4
+	VADDPS        Z4, Z3, Z3
+	VPERMILPS     $0xb1, Z3, Z4
+	VADDPS        Z4, Z3, Z3
+	VEXTRACTF64X4 $0x01, Z3, Y4
+	MOVQ          296(CX), R8
+	VMOVSS        X3, (R8)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), R8
+	VMOVSS        X4, (R8)
+	ADDQ          $0x00000004, 304(CX)
+	ADDQ          152(CX), DX
+	ADDQ          184(CX), BX
+	ADDQ          216(CX), SI
+	ADDQ          $0x00000004, DI
+	DECQ          R11
+	JNE           vector9
+	VZEROUPPER
+	RET
 
 run3:
 	MOVQ         DX, 232(CX)
@@ -34,7 +129,7 @@ run3:
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
 	CMPB         278(CX), $0x00
-	JEQ          kept9
+	JEQ          kept17
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
@@ -43,9 +138,9 @@ run3:
 	VPXORD       Z10, Z10, Z10
 	VPXORD       Z11, Z11, Z11
 	VPXORD       Z12, Z12, Z12
-	JMP          begun10
+	JMP          begun18
 
-kept9:
+kept17:
 	VMOVUPS (R9), Z5
 	VMOVUPS 64(R9), Z6
 	VMOVUPS 128(R9), Z7
@@ -55,7 +150,7 @@ kept9:
 	VMOVUPS 128(R10), Z11
 	VMOVUPS 192(R10), Z12
 
-begun10:
+begun18:
 	MOVQ AX, R8
 
 next4:
@@ -63,7 +158,7 @@ next4:
 	JLT        rest5
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near19
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -73,22 +168,22 @@ next4:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near11
+	JNE        near19
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 	PREFETCHT0 128(SI)(R12*1)
 	PREFETCHT0 192(SI)(R12*1)
 
-near11:
+near19:
 	VMOVUPS (BX), Z13
 	VMOVUPS 64(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal12
+	JNE     reciprocal20
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided13
+	JMP     divided21
 
-reciprocal12:
+reciprocal20:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -96,7 +191,7 @@ reciprocal12:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided13:
+divided21:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -122,25 +217,25 @@ divided13:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around14
+	JNE         around22
 	VMOVDQU64   Z13, (SI)
 	VMOVDQU64   Z14, 64(SI)
-	JMP         stored15
+	JMP         stored23
 
-around14:
+around22:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored15:
+stored23:
 	VMOVUPS 128(BX), Z13
 	VMOVUPS 192(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal16
+	JNE     reciprocal24
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided17
+	JMP     divided25
 
-reciprocal16:
+reciprocal24:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -148,7 +243,7 @@ reciprocal16:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided17:
+divided25:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -174,16 +269,16 @@ divided17:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around18
+	JNE         around26
 	VMOVDQU64   Z13, 128(SI)
 	VMOVDQU64   Z14, 192(SI)
-	JMP         stored19
+	JMP         stored27
 
-around18:
+around26:
 	VMOVNTDQ Z13, 128(SI)
 	VMOVNTDQ Z14, 192(SI)
 
-stored19:
+stored27:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
@@ -192,29 +287,29 @@ stored19:
 
 rest5:
 	CMPQ       R8, $0x20
-	JLT        few20
+	JLT        few28
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near21
+	JEQ        near29
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near21
+	JNE        near29
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 
-near21:
+near29:
 	VMOVUPS (BX), Z13
 	VMOVUPS 64(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
+	JNE     reciprocal30
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided23
+	JMP     divided31
 
-reciprocal22:
+reciprocal30:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -222,7 +317,7 @@ reciprocal22:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided23:
+divided31:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -248,44 +343,44 @@ divided23:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around24
+	JNE         around32
 	VMOVDQU64   Z13, (SI)
 	VMOVDQU64   Z14, 64(SI)
-	JMP         stored25
+	JMP         stored33
 
-around24:
+around32:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored25:
+stored33:
 	SUBQ       $0x20, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near26
+	JEQ        near34
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 128(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near26
+	JNE        near34
 	PREFETCHT0 128(SI)(R12*1)
 
-near26:
+near34:
 	MOVQ      $-1, R12
 	BZHIQ     R8, R12, R12
 	KMOVW     R12, K1
 	VMOVUPS.Z 128(BX), K1, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal27
+	JNE       reciprocal35
 	VDIVPS    Z2, Z13, Z13
-	JMP       divided28
+	JMP       divided36
 
-reciprocal27:
+reciprocal35:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided28:
+divided36:
 	VRNDSCALEPS $0x08, Z13, Z14
 	VMINPS      Z3, Z14, Z15
 	VMAXPS      Z4, Z15, Z15
@@ -301,50 +396,50 @@ divided28:
 	VADDPS      Z13, Z11, K3, Z11
 	VMOVAPS.Z   Z13, K2, Z13
 	CMPQ        R8, $0x10
-	JLT         partly29
+	JLT         partly37
 	CMPB        76(CX), $0x00
-	JNE         around31
+	JNE         around39
 	VMOVDQU64   Z13, 128(SI)
-	JMP         stored32
+	JMP         stored40
 
-around31:
+around39:
 	VMOVNTDQ Z13, 128(SI)
 
-stored32:
-	JMP stored30
+stored40:
+	JMP stored38
 
-partly29:
+partly37:
 	VMOVUPS Z13, K1, 128(SI)
 
-stored30:
+stored38:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near33
+	JEQ        near41
 	PREFETCHT1 192(DX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near33
+	JNE        near41
 	PREFETCHT0 192(SI)(R12*1)
 
-near33:
+near41:
 	MOVQ      $-1, R12
 	BZHIQ     R8, R12, R12
 	KMOVW     R12, K1
 	VMOVUPS.Z 192(BX), K1, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal34
+	JNE       reciprocal42
 	VDIVPS    Z2, Z13, Z2
-	JMP       divided35
+	JMP       divided43
 
-reciprocal34:
+reciprocal42:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z13, Z2
 
-divided35:
+divided43:
 	VRNDSCALEPS $0x08, Z2, Z13
 	VMINPS      Z3, Z13, Z3
 	VMAXPS      Z4, Z3, Z3
@@ -360,53 +455,53 @@ divided35:
 	VADDPS      Z2, Z12, K3, Z12
 	VMOVAPS.Z   Z2, K2, Z2
 	CMPQ        R8, $0x10
-	JLT         partly36
+	JLT         partly44
 	CMPB        76(CX), $0x00
-	JNE         around38
+	JNE         around46
 	VMOVDQU64   Z2, 192(SI)
-	JMP         stored39
+	JMP         stored47
 
-around38:
+around46:
 	VMOVNTDQ Z2, 192(SI)
 
-stored39:
-	JMP stored37
+stored47:
+	JMP stored45
 
-partly36:
+partly44:
 	VMOVUPS Z2, K1, 192(SI)
 
-stored37:
+stored45:
 	SUBQ $0x10, R8
 	JMP  done6
 
-few20:
+few28:
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near40
+	JEQ        near48
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near40
+	JNE        near48
 	PREFETCHT0 (SI)(R12*1)
 
-near40:
+near48:
 	MOVQ      $-1, R12
 	BZHIQ     R8, R12, R12
 	KMOVW     R12, K1
 	VMOVUPS.Z (BX), K1, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal41
+	JNE       reciprocal49
 	VDIVPS    Z2, Z13, Z13
-	JMP       divided42
+	JMP       divided50
 
-reciprocal41:
+reciprocal49:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided42:
+divided50:
 	VRNDSCALEPS $0x08, Z13, Z14
 	VMINPS      Z3, Z14, Z15
 	VMAXPS      Z4, Z15, Z15
@@ -422,50 +517,50 @@ divided42:
 	VADDPS      Z13, Z9, K3, Z9
 	VMOVAPS.Z   Z13, K2, Z13
 	CMPQ        R8, $0x10
-	JLT         partly43
+	JLT         partly51
 	CMPB        76(CX), $0x00
-	JNE         around45
+	JNE         around53
 	VMOVDQU64   Z13, (SI)
-	JMP         stored46
+	JMP         stored54
 
-around45:
+around53:
 	VMOVNTDQ Z13, (SI)
 
-stored46:
-	JMP stored44
+stored54:
+	JMP stored52
 
-partly43:
+partly51:
 	VMOVUPS Z13, K1, (SI)
 
-stored44:
+stored52:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near47
+	JEQ        near55
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near47
+	JNE        near55
 	PREFETCHT0 64(SI)(R12*1)
 
-near47:
+near55:
 	MOVQ      $-1, R12
 	BZHIQ     R8, R12, R12
 	KMOVW     R12, K1
 	VMOVUPS.Z 64(BX), K1, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal48
+	JNE       reciprocal56
 	VDIVPS    Z2, Z13, Z2
-	JMP       divided49
+	JMP       divided57
 
-reciprocal48:
+reciprocal56:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z13, Z2
 
-divided49:
+divided57:
 	VRNDSCALEPS $0x08, Z2, Z13
 	VMINPS      Z3, Z13, Z3
 	VMAXPS      Z4, Z3, Z3
@@ -481,22 +576,22 @@ divided49:
 	VADDPS      Z2, Z10, K3, Z10
 	VMOVAPS.Z   Z2, K2, Z2
 	CMPQ        R8, $0x10
-	JLT         partly50
+	JLT         partly58
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around60
 	VMOVDQU64   Z2, 64(SI)
-	JMP         stored53
+	JMP         stored61
 
-around52:
+around60:
 	VMOVNTDQ Z2, 64(SI)
 
-stored53:
-	JMP stored51
+stored61:
+	JMP stored59
 
-partly50:
+partly58:
 	VMOVUPS Z2, K1, 64(SI)
 
-stored51:
+stored59:
 	SUBQ $0x10, R8
 
 done6:
@@ -579,18 +674,18 @@ over8:
 	RET
 
 other2:
-step54:
+step62:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn58:
+turn66:
 	CMPQ AX, 104(CX)
-	JLT  turns60
+	JLT  turns68
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand61:
+strand69:
 	VBROADCASTSS (R13), Z2
 	VBROADCASTSS 1024(R13), Z3
 	VSUBPS       Z3, Z0, Z4
@@ -605,10 +700,10 @@ strand61:
 	VMOVUPS      128(R10), Z11
 	VMOVUPS      192(R10), Z12
 
-block59:
+block67:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near62
+	JEQ        near70
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 128(DX)(R14*1)
@@ -618,16 +713,16 @@ block59:
 	PREFETCHT1 128(BX)(R14*1)
 	PREFETCHT1 192(BX)(R14*1)
 
-near62:
+near70:
 	VMOVUPS (BX), Z13
 	VMOVUPS 64(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal63
+	JNE     reciprocal71
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided64
+	JMP     divided72
 
-reciprocal63:
+reciprocal71:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -635,7 +730,7 @@ reciprocal63:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided64:
+divided72:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -661,25 +756,25 @@ divided64:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around65
+	JNE         around73
 	VMOVDQU64   Z13, (SI)
 	VMOVDQU64   Z14, 64(SI)
-	JMP         stored66
+	JMP         stored74
 
-around65:
+around73:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored66:
+stored74:
 	VMOVUPS 128(BX), Z13
 	VMOVUPS 192(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal67
+	JNE     reciprocal75
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided68
+	JMP     divided76
 
-reciprocal67:
+reciprocal75:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -687,7 +782,7 @@ reciprocal67:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided68:
+divided76:
 	VRNDSCALEPS $0x08, Z13, Z15
 	VRNDSCALEPS $0x08, Z14, Z16
 	VMINPS      Z3, Z15, Z17
@@ -713,21 +808,21 @@ divided68:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around69
+	JNE         around77
 	VMOVDQU64   Z13, 128(SI)
 	VMOVDQU64   Z14, 192(SI)
-	JMP         stored70
+	JMP         stored78
 
-around69:
+around77:
 	VMOVNTDQ Z13, 128(SI)
 	VMOVNTDQ Z14, 192(SI)
 
-stored70:
+stored78:
 	ADDQ    $+256, DX
 	ADDQ    $+256, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block59
+	JNE     block67
 	VMOVUPS Z5, (R9)
 	VMOVUPS Z6, 64(R9)
 	VMOVUPS Z7, 128(R9)
@@ -741,47 +836,47 @@ stored70:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand61
+	JNE     strand69
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn58
+	JMP     turn66
 
-turns60:
-some71:
+turns68:
+some79:
 	TESTQ      AX, AX
-	JLE        done72
+	JLE        done80
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near73
+	JEQ        near81
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near73:
+near81:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand74:
+strand82:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
 	VMOVUPS.Z    (BX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal75
+	JNE          reciprocal83
 	VDIVPS       Z2, Z5, Z2
-	JMP          divided76
+	JMP          divided84
 
-reciprocal75:
+reciprocal83:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z2, Z6, Z6
 	VMULPS       Z6, Z5, Z2
 
-divided76:
+divided84:
 	VRNDSCALEPS $0x08, Z2, Z5
 	VMINPS      Z3, Z5, Z3
 	VMAXPS      Z4, Z3, Z3
@@ -809,7 +904,7 @@ divided76:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R12
 	DECQ        R8
-	JNE         strand74
+	JNE         strand82
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -822,11 +917,11 @@ divided76:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some71
+	JMP         some79
 
-done72:
+done80:
 	DECQ R11
-	JEQ  steps55
+	JEQ  steps63
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -837,9 +932,9 @@ done72:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step54
+	JMP  step62
 
-steps55:
+steps63:
 	VZEROUPPER
 	RET
 
@@ -851,9 +946,9 @@ one1:
 	VBROADCASTSS 56(CX), Z4
 	VBROADCASTSS 64(CX), Z5
 	CMPB         74(CX), $0x00
-	JNE          wide78
+	JNE          wide86
 	CMPQ         AX, $0x00000040
-	JLT          rest77
+	JLT          rest85
 	VMOVUPS      (R9), Z6
 	VMOVUPS      64(R9), Z7
 	VMOVUPS      128(R9), Z8
@@ -863,12 +958,12 @@ one1:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block79:
+block87:
 	CMPQ       AX, $0x00000040
-	JLT        blocks80
+	JLT        blocks88
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near81
+	JEQ        near89
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -878,28 +973,28 @@ block79:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near81:
+near89:
 	CMPB    72(CX), $0x00
-	JEQ     loaded82
+	JEQ     loaded90
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded82:
+loaded90:
 	CMPB    73(CX), $0x00
-	JEQ     loaded83
+	JEQ     loaded91
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded83:
+loaded91:
 	VMOVUPS (BX), Z14
 	VMOVUPS 64(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal84
+	JNE     reciprocal92
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided85
+	JMP     divided93
 
-reciprocal84:
+reciprocal92:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -907,7 +1002,7 @@ reciprocal84:
 	VDIVPS       Z1, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided85:
+divided93:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -937,37 +1032,37 @@ divided85:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around86
+	JNE         around94
 	VMOVDQU64   Z14, (SI)
 	VMOVDQU64   Z15, 64(SI)
-	JMP         stored87
+	JMP         stored95
 
-around86:
+around94:
 	VMOVNTDQ Z14, (SI)
 	VMOVNTDQ Z15, 64(SI)
 
-stored87:
+stored95:
 	CMPB    72(CX), $0x00
-	JEQ     loaded88
+	JEQ     loaded96
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded88:
+loaded96:
 	CMPB    73(CX), $0x00
-	JEQ     loaded89
+	JEQ     loaded97
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded89:
+loaded97:
 	VMOVUPS 128(BX), Z14
 	VMOVUPS 192(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal90
+	JNE     reciprocal98
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided91
+	JMP     divided99
 
-reciprocal90:
+reciprocal98:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -975,7 +1070,7 @@ reciprocal90:
 	VDIVPS       Z1, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided91:
+divided99:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VSUBPS      Z2, Z5, Z18
@@ -1005,25 +1100,25 @@ divided91:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around92
+	JNE         around100
 	VMOVDQU64   Z14, 128(SI)
 	VMOVDQU64   Z15, 192(SI)
-	JMP         stored93
+	JMP         stored101
 
-around92:
+around100:
 	VMOVNTDQ Z14, 128(SI)
 	VMOVNTDQ Z15, 192(SI)
 
-stored93:
+stored101:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block79
+	JMP  block87
 
-blocks80:
+blocks88:
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -1032,15 +1127,15 @@ blocks80:
 	VMOVUPS Z11, 64(R10)
 	VMOVUPS Z12, 128(R10)
 	VMOVUPS Z13, 192(R10)
-	JMP     rest77
+	JMP     rest85
 
-wide78:
-block94:
+wide86:
+block102:
 	CMPQ       AX, $0x00000040
-	JLT        blocks95
+	JLT        blocks103
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near96
+	JEQ        near104
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 128(DX)(R11*1)
@@ -1050,31 +1145,31 @@ block94:
 	PREFETCHT1 128(BX)(R11*1)
 	PREFETCHT1 192(BX)(R11*1)
 
-near96:
+near104:
 	XORQ R11, R11
 
-group97:
+group105:
 	CMPB    72(CX), $0x00
-	JEQ     loaded98
+	JEQ     loaded106
 	VMOVUPS (DI)(R11*4), Z0
 	VMOVUPS 64(DI)(R11*4), Z1
 
-loaded98:
+loaded106:
 	CMPB    73(CX), $0x00
-	JEQ     loaded99
+	JEQ     loaded107
 	VMOVUPS (R8)(R11*4), Z2
 	VMOVUPS 64(R8)(R11*4), Z3
 
-loaded99:
+loaded107:
 	VMOVUPS (BX)(R11*4), Z6
 	VMOVUPS 64(BX)(R11*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal100
+	JNE     reciprocal108
 	VDIVPS  Z0, Z6, Z6
 	VDIVPS  Z1, Z7, Z7
-	JMP     divided101
+	JMP     divided109
 
-reciprocal100:
+reciprocal108:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z0, Z8, Z8
 	VMULPS       Z8, Z6, Z6
@@ -1082,7 +1177,7 @@ reciprocal100:
 	VDIVPS       Z1, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided101:
+divided109:
 	VRNDSCALEPS $0x08, Z6, Z8
 	VRNDSCALEPS $0x08, Z7, Z9
 	VSUBPS      Z2, Z5, Z10
@@ -1124,63 +1219,63 @@ divided101:
 	VMOVAPS.Z   Z6, K1, Z6
 	VMOVAPS.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around102
+	JNE         around110
 	VMOVDQU64   Z6, (SI)(R11*4)
 	VMOVDQU64   Z7, 64(SI)(R11*4)
-	JMP         stored103
+	JMP         stored111
 
-around102:
+around110:
 	VMOVNTDQ Z6, (SI)(R11*4)
 	VMOVNTDQ Z7, 64(SI)(R11*4)
 
-stored103:
+stored111:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group97
+	JNE  group105
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay104
+	JEQ  stay112
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay104:
+stay112:
 	SUBQ $0x00000040, AX
-	JMP  block94
+	JMP  block102
 
-blocks95:
-rest77:
-some105:
+blocks103:
+rest85:
+some113:
 	TESTQ     AX, AX
-	JLE       done106
+	JLE       done114
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded107
+	JEQ       loaded115
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded107:
+loaded115:
 	CMPB      73(CX), $0x00
-	JEQ       loaded108
+	JEQ       loaded116
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded108:
+loaded116:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal109
+	JNE       reciprocal117
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided110
+	JMP       divided118
 
-reciprocal109:
+reciprocal117:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z3
 	VDIVPS       Z0, Z3, Z3
 	VMULPS       Z3, Z1, Z1
 
-divided110:
+divided118:
 	VRNDSCALEPS $0x08, Z1, Z3
 	VSUBPS      Z2, Z5, Z6
 	VMINPS      Z6, Z3, Z6
@@ -1210,9 +1305,9 @@ divided110:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some105
+	JMP         some113
 
-done106:
+done114:
 	VZEROUPPER
 	RET
 
@@ -1708,6 +1803,135 @@ TEXT ·fakeQuantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z2
 	CMPB         277(CX), $0x00
 	JEQ          other2
+	CMPQ         AX, $0x10
+	JGT          run3
+	CMPB         279(CX), $0x00
+	JEQ          run3
+	CMPB         278(CX), $0x00
+	JEQ          run3
+	VPXORD       Z3, Z3, Z3
+	MOVQ         $-1, R8
+	BZHIQ        AX, R8, R8
+	KMOVW        R8, K1
+
+vector9:
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS 1024(DI), Z4
+	VSUBPS       Z4, Z1, Z5
+	VSUBPS       Z4, Z2, Z4
+	VMOVDQA64    Z3, Z6
+	VMOVDQA64    Z3, Z7
+	MOVQ         80(CX), R8
+	TESTQ        R8, R8
+	JEQ          near10
+	PREFETCHT1   (DX)(R8*1)
+	PREFETCHT1   (BX)(R8*1)
+	CMPB         76(CX), $0x00
+	JNE          near10
+	PREFETCHT0   (SI)(R8*1)
+
+near10:
+	CMPB        273(CX), $0x00
+	JNE         kind12
+	VCVTPH2PS.Z (BX), K1, Z8
+	JMP         done11
+
+kind12:
+	VPMOVZXWD.Z (BX), K1, Z8
+	VPSLLD      $0x10, Z8, Z8
+	VMOVAPS     Z8, Z8
+	JMP         done11
+
+done11:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal14
+	VDIVPS Z0, Z8, Z0
+	JMP    divided15
+
+reciprocal14:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z0, Z9, Z9
+	VMULPS       Z9, Z8, Z0
+
+divided15:
+	VRNDSCALEPS $0x08, Z0, Z8
+	VMINPS      Z4, Z8, Z4
+	VMAXPS      Z5, Z4, Z4
+	VCMPPS      $0x00, Z4, Z8, K2
+	VCMPPS      $0x0c, Z4, Z8, K3
+	VSUBPS      Z0, Z8, K2, Z4
+	CMPB        273(CX), $0x00
+	JNE         kind17
+	VCVTPH2PS.Z (DX), K1, Z0
+	JMP         done16
+
+kind17:
+	VPMOVZXWD.Z (DX), K1, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VMOVAPS     Z0, Z0
+	JMP         done16
+
+done16:
+	KORW      K3, K2, K4
+	VMULPS    Z4, Z0, Z4
+	KANDW     K1, K4, K4
+	VADDPS    Z4, Z6, K4, Z6
+	KANDW     K1, K3, K3
+	VADDPS    Z0, Z7, K3, Z7
+	VMOVAPS.Z Z0, K2, Z0
+	CMPB      273(CX), $0x00
+	JNE       kind20
+	VCVTPS2PH $0x00, Z0, Y0
+	CMPQ      AX, $0x10
+	JLT       partly21
+	VMOVDQU64 Y0, (SI)
+	JMP       stored22
+
+partly21:
+	VMOVDQU16 Y0, K1, (SI)
+
+stored22:
+	JMP done19
+
+kind20:
+	VPSRLD    $0x10, Z0, Z0
+	VPMOVDW   Z0, Y0
+	CMPQ      AX, $0x10
+	JLT       partly24
+	VMOVDQU64 Y0, (SI)
+	JMP       stored25
+
+partly24:
+	VMOVDQU16 Y0, K1, (SI)
+
+stored25:
+	JMP done19
+
+done19:
+	VINSERTF64X4  $0x01, Y7, Z6, Z0
+	VSHUFF64X2    $0xee, Z7, Z6, Z4
+	VADDPS        Z4, Z0, Z0
+	VSHUFF64X2    $0xb1, Z0, Z0, Z4
+	VADDPS        Z4, Z0, Z0
+	VPERMILPS     $0x4e, Z0, Z4
+	VADDPS        Z4, Z0, Z0
+	VPERMILPS     $0xb1, Z0, Z4
+	VADDPS        Z4, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	MOVQ          296(CX), R8
+	VMOVSS        X0, (R8)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), R8
+	VMOVSS        X4, (R8)
+	ADDQ          $0x00000004, 304(CX)
+	ADDQ          152(CX), DX
+	ADDQ          184(CX), BX
+	ADDQ          216(CX), SI
+	ADDQ          $0x00000004, DI
+	DECQ          R11
+	JNE           vector9
+	VZEROUPPER
+	RET
 
 run3:
 	MOVQ         DX, 232(CX)
@@ -1718,7 +1942,7 @@ run3:
 	VSUBPS       Z4, Z1, Z5
 	VSUBPS       Z4, Z2, Z4
 	CMPB         278(CX), $0x00
-	JEQ          kept9
+	JEQ          kept26
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
@@ -1727,9 +1951,9 @@ run3:
 	VPXORD       Z11, Z11, Z11
 	VPXORD       Z12, Z12, Z12
 	VPXORD       Z13, Z13, Z13
-	JMP          begun10
+	JMP          begun27
 
-kept9:
+kept26:
 	VMOVUPS (R9), Z6
 	VMOVUPS 64(R9), Z7
 	VMOVUPS 128(R9), Z8
@@ -1739,7 +1963,7 @@ kept9:
 	VMOVUPS 128(R10), Z12
 	VMOVUPS 192(R10), Z13
 
-begun10:
+begun27:
 	MOVQ AX, R8
 
 next4:
@@ -1747,40 +1971,40 @@ next4:
 	JLT        rest5
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near11
+	JEQ        near28
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near11
+	JNE        near28
 	PREFETCHT0 (SI)(R12*1)
 	PREFETCHT0 64(SI)(R12*1)
 
-near11:
+near28:
 	CMPB      273(CX), $0x00
-	JNE       kind13
+	JNE       kind30
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
-	JMP       done12
+	JMP       done29
 
-kind13:
+kind30:
 	VPMOVZXWD (BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done12
+	JMP       done29
 
-done12:
+done29:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal15
+	JNE    reciprocal32
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided16
+	JMP    divided33
 
-reciprocal15:
+reciprocal32:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -1788,7 +2012,7 @@ reciprocal15:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided16:
+divided33:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -1802,21 +2026,21 @@ divided16:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind18
+	JNE         kind35
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
-	JMP         done17
+	JMP         done34
 
-kind18:
+kind35:
 	VPMOVZXWD (DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done17
+	JMP       done34
 
-done17:
+done34:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -1828,167 +2052,47 @@ done17:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind21
+	JNE       kind38
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around39
 	VMOVDQU64 Y14, (SI)
 	VMOVDQU64 Y15, 32(SI)
-	JMP       stored23
+	JMP       stored40
 
-around22:
+around39:
 	VMOVNTDQ Y14, (SI)
 	VMOVNTDQ Y15, 32(SI)
 
-stored23:
-	JMP done20
+stored40:
+	JMP done37
 
-kind21:
+kind38:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	CMPB      76(CX), $0x00
-	JNE       around25
+	JNE       around42
 	VMOVDQU64 Z14, (SI)
-	JMP       stored26
+	JMP       stored43
 
-around25:
+around42:
 	VMOVNTDQ Z14, (SI)
 
-stored26:
-	JMP done20
+stored43:
+	JMP done37
 
-done20:
-	CMPB      273(CX), $0x00
-	JNE       kind28
-	VCVTPH2PS 64(BX), Z14
-	VCVTPH2PS 96(BX), Z15
-	JMP       done27
-
-kind28:
-	VPMOVZXWD 64(BX), Z14
-	VPSLLD    $0x10, Z14, Z14
-	VPMOVZXWD 96(BX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VMOVAPS   Z14, Z14
-	VMOVAPS   Z15, Z15
-	JMP       done27
-
-done27:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal30
-	VDIVPS Z3, Z14, Z14
-	VDIVPS Z3, Z15, Z15
-	JMP    divided31
-
-reciprocal30:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z16
-	VDIVPS       Z3, Z16, Z16
-	VMULPS       Z16, Z14, Z14
-	VBROADCASTSS all32_3f800000<>+0(SB), Z16
-	VDIVPS       Z3, Z16, Z16
-	VMULPS       Z16, Z15, Z15
-
-divided31:
-	VRNDSCALEPS $0x08, Z14, Z16
-	VRNDSCALEPS $0x08, Z15, Z17
-	VMINPS      Z4, Z16, Z18
-	VMINPS      Z4, Z17, Z19
-	VMAXPS      Z5, Z18, Z18
-	VMAXPS      Z5, Z19, Z19
-	VCMPPS      $0x00, Z18, Z16, K1
-	VCMPPS      $0x00, Z19, Z17, K2
-	VCMPPS      $0x0c, Z18, Z16, K3
-	VCMPPS      $0x0c, Z19, Z17, K4
-	VSUBPS      Z14, Z16, K1, Z18
-	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
-	JNE         kind33
-	VCVTPH2PS   64(DX), Z14
-	VCVTPH2PS   96(DX), Z15
-	JMP         done32
-
-kind33:
-	VPMOVZXWD 64(DX), Z14
-	VPSLLD    $0x10, Z14, Z14
-	VPMOVZXWD 96(DX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VMOVAPS   Z14, Z14
-	VMOVAPS   Z15, Z15
-	JMP       done32
-
-done32:
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z18, Z14, Z16
-	VMULPS    Z19, Z15, Z17
-	VADDPS    Z16, Z8, K5, Z8
-	VADDPS    Z17, Z9, K6, Z9
-	VADDPS    Z14, Z12, K3, Z12
-	VADDPS    Z15, Z13, K4, Z13
-	VMOVAPS.Z Z14, K1, Z14
-	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
-	JNE       kind36
-	VCVTPS2PH $0x00, Z14, Y14
-	VCVTPS2PH $0x00, Z15, Y15
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU64 Y14, 64(SI)
-	VMOVDQU64 Y15, 96(SI)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y14, 64(SI)
-	VMOVNTDQ Y15, 96(SI)
-
-stored38:
-	JMP done35
-
-kind36:
-	VMOVDQA64 Z14, Z14
-	VPERMT2W  Z15, Z0, Z14
-	CMPB      76(CX), $0x00
-	JNE       around40
-	VMOVDQU64 Z14, 64(SI)
-	JMP       stored41
-
-around40:
-	VMOVNTDQ Z14, 64(SI)
-
-stored41:
-	JMP done35
-
-done35:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	SUBQ $0x00000040, R8
-	JMP  next4
-
-rest5:
-	CMPQ       R8, $0x20
-	JLT        few42
-	MOVQ       80(CX), R12
-	TESTQ      R12, R12
-	JEQ        near43
-	PREFETCHT1 (DX)(R12*1)
-	PREFETCHT1 (BX)(R12*1)
-	CMPB       76(CX), $0x00
-	JNE        near43
-	PREFETCHT0 (SI)(R12*1)
-
-near43:
+done37:
 	CMPB      273(CX), $0x00
 	JNE       kind45
-	VCVTPH2PS (BX), Z14
-	VCVTPH2PS 32(BX), Z15
+	VCVTPH2PS 64(BX), Z14
+	VCVTPH2PS 96(BX), Z15
 	JMP       done44
 
 kind45:
-	VPMOVZXWD (BX), Z14
+	VPMOVZXWD 64(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
-	VPMOVZXWD 32(BX), Z15
+	VPMOVZXWD 96(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
@@ -2024,20 +2128,140 @@ divided48:
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
 	JNE         kind50
-	VCVTPH2PS   (DX), Z14
-	VCVTPH2PS   32(DX), Z15
+	VCVTPH2PS   64(DX), Z14
+	VCVTPH2PS   96(DX), Z15
 	JMP         done49
 
 kind50:
-	VPMOVZXWD (DX), Z14
+	VPMOVZXWD 64(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
-	VPMOVZXWD 32(DX), Z15
+	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	JMP       done49
 
 done49:
+	KORW      K3, K1, K5
+	KORW      K4, K2, K6
+	VMULPS    Z18, Z14, Z16
+	VMULPS    Z19, Z15, Z17
+	VADDPS    Z16, Z8, K5, Z8
+	VADDPS    Z17, Z9, K6, Z9
+	VADDPS    Z14, Z12, K3, Z12
+	VADDPS    Z15, Z13, K4, Z13
+	VMOVAPS.Z Z14, K1, Z14
+	VMOVAPS.Z Z15, K2, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind53
+	VCVTPS2PH $0x00, Z14, Y14
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPB      76(CX), $0x00
+	JNE       around54
+	VMOVDQU64 Y14, 64(SI)
+	VMOVDQU64 Y15, 96(SI)
+	JMP       stored55
+
+around54:
+	VMOVNTDQ Y14, 64(SI)
+	VMOVNTDQ Y15, 96(SI)
+
+stored55:
+	JMP done52
+
+kind53:
+	VMOVDQA64 Z14, Z14
+	VPERMT2W  Z15, Z0, Z14
+	CMPB      76(CX), $0x00
+	JNE       around57
+	VMOVDQU64 Z14, 64(SI)
+	JMP       stored58
+
+around57:
+	VMOVNTDQ Z14, 64(SI)
+
+stored58:
+	JMP done52
+
+done52:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	CMPQ       R8, $0x20
+	JLT        few59
+	MOVQ       80(CX), R12
+	TESTQ      R12, R12
+	JEQ        near60
+	PREFETCHT1 (DX)(R12*1)
+	PREFETCHT1 (BX)(R12*1)
+	CMPB       76(CX), $0x00
+	JNE        near60
+	PREFETCHT0 (SI)(R12*1)
+
+near60:
+	CMPB      273(CX), $0x00
+	JNE       kind62
+	VCVTPH2PS (BX), Z14
+	VCVTPH2PS 32(BX), Z15
+	JMP       done61
+
+kind62:
+	VPMOVZXWD (BX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 32(BX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done61
+
+done61:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal64
+	VDIVPS Z3, Z14, Z14
+	VDIVPS Z3, Z15, Z15
+	JMP    divided65
+
+reciprocal64:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z15, Z15
+
+divided65:
+	VRNDSCALEPS $0x08, Z14, Z16
+	VRNDSCALEPS $0x08, Z15, Z17
+	VMINPS      Z4, Z16, Z18
+	VMINPS      Z4, Z17, Z19
+	VMAXPS      Z5, Z18, Z18
+	VMAXPS      Z5, Z19, Z19
+	VCMPPS      $0x00, Z18, Z16, K1
+	VCMPPS      $0x00, Z19, Z17, K2
+	VCMPPS      $0x0c, Z18, Z16, K3
+	VCMPPS      $0x0c, Z19, Z17, K4
+	VSUBPS      Z14, Z16, K1, Z18
+	VSUBPS      Z15, Z17, K2, Z19
+	CMPB        273(CX), $0x00
+	JNE         kind67
+	VCVTPH2PS   (DX), Z14
+	VCVTPH2PS   32(DX), Z15
+	JMP         done66
+
+kind67:
+	VPMOVZXWD (DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 32(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done66
+
+done66:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -2049,76 +2273,76 @@ done49:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind53
+	JNE       kind70
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around54
+	JNE       around71
 	VMOVDQU64 Y14, (SI)
 	VMOVDQU64 Y15, 32(SI)
-	JMP       stored55
+	JMP       stored72
 
-around54:
+around71:
 	VMOVNTDQ Y14, (SI)
 	VMOVNTDQ Y15, 32(SI)
 
-stored55:
-	JMP done52
+stored72:
+	JMP done69
 
-kind53:
+kind70:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	CMPB      76(CX), $0x00
-	JNE       around57
+	JNE       around74
 	VMOVDQU64 Z14, (SI)
-	JMP       stored58
+	JMP       stored75
 
-around57:
+around74:
 	VMOVNTDQ Z14, (SI)
 
-stored58:
-	JMP done52
+stored75:
+	JMP done69
 
-done52:
+done69:
 	SUBQ       $0x20, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near59
+	JEQ        near76
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near59
+	JNE        near76
 	PREFETCHT0 64(SI)(R12*1)
 
-near59:
+near76:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind61
+	JNE         kind78
 	VCVTPH2PS.Z 64(BX), K1, Z14
-	JMP         done60
+	JMP         done77
 
-kind61:
+kind78:
 	VPMOVZXWD.Z 64(BX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done60
+	JMP         done77
 
-done60:
+done77:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal63
+	JNE    reciprocal80
 	VDIVPS Z3, Z14, Z14
-	JMP    divided64
+	JMP    divided81
 
-reciprocal63:
+reciprocal80:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z3, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided64:
+divided81:
 	VRNDSCALEPS $0x08, Z14, Z15
 	VMINPS      Z4, Z15, Z16
 	VMAXPS      Z5, Z16, Z16
@@ -2126,17 +2350,17 @@ divided64:
 	VCMPPS      $0x0c, Z16, Z15, K3
 	VSUBPS      Z14, Z15, K2, Z16
 	CMPB        273(CX), $0x00
-	JNE         kind66
+	JNE         kind83
 	VCVTPH2PS.Z 64(DX), K1, Z14
-	JMP         done65
+	JMP         done82
 
-kind66:
+kind83:
 	VPMOVZXWD.Z 64(DX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done65
+	JMP         done82
 
-done65:
+done82:
 	KORW      K3, K2, K4
 	VMULPS    Z16, Z14, Z15
 	KANDW     K1, K4, K4
@@ -2145,73 +2369,73 @@ done65:
 	VADDPS    Z14, Z12, K3, Z12
 	VMOVAPS.Z Z14, K2, Z14
 	CMPB      273(CX), $0x00
-	JNE       kind69
+	JNE       kind86
 	VCVTPS2PH $0x00, Z14, Y14
 	CMPQ      R8, $0x10
-	JLT       partly70
+	JLT       partly87
 	VMOVDQU64 Y14, 64(SI)
-	JMP       stored71
+	JMP       stored88
 
-partly70:
+partly87:
 	VMOVDQU16 Y14, K1, 64(SI)
 
-stored71:
-	JMP done68
+stored88:
+	JMP done85
 
-kind69:
+kind86:
 	VPSRLD    $0x10, Z14, Z14
 	VPMOVDW   Z14, Y14
 	CMPQ      R8, $0x10
-	JLT       partly73
+	JLT       partly90
 	VMOVDQU64 Y14, 64(SI)
-	JMP       stored74
+	JMP       stored91
 
-partly73:
+partly90:
 	VMOVDQU16 Y14, K1, 64(SI)
 
-stored74:
-	JMP done68
+stored91:
+	JMP done85
 
-done68:
+done85:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near75
+	JEQ        near92
 	PREFETCHT1 96(DX)(R12*1)
 	PREFETCHT1 96(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near75
+	JNE        near92
 	PREFETCHT0 96(SI)(R12*1)
 
-near75:
+near92:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind77
+	JNE         kind94
 	VCVTPH2PS.Z 96(BX), K1, Z14
-	JMP         done76
+	JMP         done93
 
-kind77:
+kind94:
 	VPMOVZXWD.Z 96(BX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done76
+	JMP         done93
 
-done76:
+done93:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal79
+	JNE    reciprocal96
 	VDIVPS Z3, Z14, Z3
-	JMP    divided80
+	JMP    divided97
 
-reciprocal79:
+reciprocal96:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z3, Z15, Z15
 	VMULPS       Z15, Z14, Z3
 
-divided80:
+divided97:
 	VRNDSCALEPS $0x08, Z3, Z14
 	VMINPS      Z4, Z14, Z4
 	VMAXPS      Z5, Z4, Z4
@@ -2219,17 +2443,17 @@ divided80:
 	VCMPPS      $0x0c, Z4, Z14, K3
 	VSUBPS      Z3, Z14, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind82
+	JNE         kind99
 	VCVTPH2PS.Z 96(DX), K1, Z3
-	JMP         done81
+	JMP         done98
 
-kind82:
+kind99:
 	VPMOVZXWD.Z 96(DX), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done81
+	JMP         done98
 
-done81:
+done98:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z3, Z4
 	KANDW     K1, K4, K4
@@ -2238,76 +2462,76 @@ done81:
 	VADDPS    Z3, Z13, K3, Z13
 	VMOVAPS.Z Z3, K2, Z3
 	CMPB      273(CX), $0x00
-	JNE       kind85
+	JNE       kind102
 	VCVTPS2PH $0x00, Z3, Y3
 	CMPQ      R8, $0x10
-	JLT       partly86
+	JLT       partly103
 	VMOVDQU64 Y3, 96(SI)
-	JMP       stored87
+	JMP       stored104
 
-partly86:
+partly103:
 	VMOVDQU16 Y3, K1, 96(SI)
 
-stored87:
-	JMP done84
+stored104:
+	JMP done101
 
-kind85:
+kind102:
 	VPSRLD    $0x10, Z3, Z3
 	VPMOVDW   Z3, Y3
 	CMPQ      R8, $0x10
-	JLT       partly89
+	JLT       partly106
 	VMOVDQU64 Y3, 96(SI)
-	JMP       stored90
+	JMP       stored107
 
-partly89:
+partly106:
 	VMOVDQU16 Y3, K1, 96(SI)
 
-stored90:
-	JMP done84
+stored107:
+	JMP done101
 
-done84:
+done101:
 	SUBQ $0x10, R8
 	JMP  done6
 
-few42:
+few59:
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near91
+	JEQ        near108
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near91
+	JNE        near108
 	PREFETCHT0 (SI)(R12*1)
 
-near91:
+near108:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind93
+	JNE         kind110
 	VCVTPH2PS.Z (BX), K1, Z14
-	JMP         done92
+	JMP         done109
 
-kind93:
+kind110:
 	VPMOVZXWD.Z (BX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done92
+	JMP         done109
 
-done92:
+done109:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal95
+	JNE    reciprocal112
 	VDIVPS Z3, Z14, Z14
-	JMP    divided96
+	JMP    divided113
 
-reciprocal95:
+reciprocal112:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z3, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided96:
+divided113:
 	VRNDSCALEPS $0x08, Z14, Z15
 	VMINPS      Z4, Z15, Z16
 	VMAXPS      Z5, Z16, Z16
@@ -2315,17 +2539,17 @@ divided96:
 	VCMPPS      $0x0c, Z16, Z15, K3
 	VSUBPS      Z14, Z15, K2, Z16
 	CMPB        273(CX), $0x00
-	JNE         kind98
+	JNE         kind115
 	VCVTPH2PS.Z (DX), K1, Z14
-	JMP         done97
+	JMP         done114
 
-kind98:
+kind115:
 	VPMOVZXWD.Z (DX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done97
+	JMP         done114
 
-done97:
+done114:
 	KORW      K3, K2, K4
 	VMULPS    Z16, Z14, Z15
 	KANDW     K1, K4, K4
@@ -2334,73 +2558,73 @@ done97:
 	VADDPS    Z14, Z10, K3, Z10
 	VMOVAPS.Z Z14, K2, Z14
 	CMPB      273(CX), $0x00
-	JNE       kind101
+	JNE       kind118
 	VCVTPS2PH $0x00, Z14, Y14
 	CMPQ      R8, $0x10
-	JLT       partly102
+	JLT       partly119
 	VMOVDQU64 Y14, (SI)
-	JMP       stored103
+	JMP       stored120
 
-partly102:
+partly119:
 	VMOVDQU16 Y14, K1, (SI)
 
-stored103:
-	JMP done100
+stored120:
+	JMP done117
 
-kind101:
+kind118:
 	VPSRLD    $0x10, Z14, Z14
 	VPMOVDW   Z14, Y14
 	CMPQ      R8, $0x10
-	JLT       partly105
+	JLT       partly122
 	VMOVDQU64 Y14, (SI)
-	JMP       stored106
+	JMP       stored123
 
-partly105:
+partly122:
 	VMOVDQU16 Y14, K1, (SI)
 
-stored106:
-	JMP done100
+stored123:
+	JMP done117
 
-done100:
+done117:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near107
+	JEQ        near124
 	PREFETCHT1 32(DX)(R12*1)
 	PREFETCHT1 32(BX)(R12*1)
 	CMPB       76(CX), $0x00
-	JNE        near107
+	JNE        near124
 	PREFETCHT0 32(SI)(R12*1)
 
-near107:
+near124:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	CMPB        273(CX), $0x00
-	JNE         kind109
+	JNE         kind126
 	VCVTPH2PS.Z 32(BX), K1, Z14
-	JMP         done108
+	JMP         done125
 
-kind109:
+kind126:
 	VPMOVZXWD.Z 32(BX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done108
+	JMP         done125
 
-done108:
+done125:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal111
+	JNE    reciprocal128
 	VDIVPS Z3, Z14, Z3
-	JMP    divided112
+	JMP    divided129
 
-reciprocal111:
+reciprocal128:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z3, Z15, Z15
 	VMULPS       Z15, Z14, Z3
 
-divided112:
+divided129:
 	VRNDSCALEPS $0x08, Z3, Z14
 	VMINPS      Z4, Z14, Z4
 	VMAXPS      Z5, Z4, Z4
@@ -2408,17 +2632,17 @@ divided112:
 	VCMPPS      $0x0c, Z4, Z14, K3
 	VSUBPS      Z3, Z14, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind114
+	JNE         kind131
 	VCVTPH2PS.Z 32(DX), K1, Z3
-	JMP         done113
+	JMP         done130
 
-kind114:
+kind131:
 	VPMOVZXWD.Z 32(DX), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done113
+	JMP         done130
 
-done113:
+done130:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z3, Z4
 	KANDW     K1, K4, K4
@@ -2427,34 +2651,34 @@ done113:
 	VADDPS    Z3, Z11, K3, Z11
 	VMOVAPS.Z Z3, K2, Z3
 	CMPB      273(CX), $0x00
-	JNE       kind117
+	JNE       kind134
 	VCVTPS2PH $0x00, Z3, Y3
 	CMPQ      R8, $0x10
-	JLT       partly118
+	JLT       partly135
 	VMOVDQU64 Y3, 32(SI)
-	JMP       stored119
+	JMP       stored136
 
-partly118:
+partly135:
 	VMOVDQU16 Y3, K1, 32(SI)
 
-stored119:
-	JMP done116
+stored136:
+	JMP done133
 
-kind117:
+kind134:
 	VPSRLD    $0x10, Z3, Z3
 	VPMOVDW   Z3, Y3
 	CMPQ      R8, $0x10
-	JLT       partly121
+	JLT       partly138
 	VMOVDQU64 Y3, 32(SI)
-	JMP       stored122
+	JMP       stored139
 
-partly121:
+partly138:
 	VMOVDQU16 Y3, K1, 32(SI)
 
-stored122:
-	JMP done116
+stored139:
+	JMP done133
 
-done116:
+done133:
 	SUBQ $0x10, R8
 
 done6:
@@ -2537,18 +2761,18 @@ over8:
 	RET
 
 other2:
-step123:
+step140:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn127:
+turn144:
 	CMPQ AX, 104(CX)
-	JLT  turns129
+	JLT  turns146
 	MOVQ 96(CX), R12
 	MOVQ DI, R13
 
-strand130:
+strand147:
 	VBROADCASTSS (R13), Z3
 	VBROADCASTSS 1024(R13), Z4
 	VSUBPS       Z4, Z1, Z5
@@ -2563,39 +2787,39 @@ strand130:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block128:
+block145:
 	MOVQ       80(CX), R14
 	TESTQ      R14, R14
-	JEQ        near131
+	JEQ        near148
 	PREFETCHT1 (DX)(R14*1)
 	PREFETCHT1 64(DX)(R14*1)
 	PREFETCHT1 (BX)(R14*1)
 	PREFETCHT1 64(BX)(R14*1)
 
-near131:
+near148:
 	CMPB      273(CX), $0x00
-	JNE       kind133
+	JNE       kind150
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
-	JMP       done132
+	JMP       done149
 
-kind133:
+kind150:
 	VPMOVZXWD (BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done132
+	JMP       done149
 
-done132:
+done149:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal135
+	JNE    reciprocal152
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided136
+	JMP    divided153
 
-reciprocal135:
+reciprocal152:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -2603,7 +2827,7 @@ reciprocal135:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided136:
+divided153:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -2617,21 +2841,21 @@ divided136:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind138
+	JNE         kind155
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
-	JMP         done137
+	JMP         done154
 
-kind138:
+kind155:
 	VPMOVZXWD (DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done137
+	JMP       done154
 
-done137:
+done154:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -2643,60 +2867,60 @@ done137:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind141
+	JNE       kind158
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around142
+	JNE       around159
 	VMOVDQU64 Y14, (SI)
 	VMOVDQU64 Y15, 32(SI)
-	JMP       stored143
+	JMP       stored160
 
-around142:
+around159:
 	VMOVNTDQ Y14, (SI)
 	VMOVNTDQ Y15, 32(SI)
 
-stored143:
-	JMP done140
+stored160:
+	JMP done157
 
-kind141:
+kind158:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	CMPB      76(CX), $0x00
-	JNE       around145
+	JNE       around162
 	VMOVDQU64 Z14, (SI)
-	JMP       stored146
+	JMP       stored163
 
-around145:
+around162:
 	VMOVNTDQ Z14, (SI)
 
-stored146:
-	JMP done140
+stored163:
+	JMP done157
 
-done140:
+done157:
 	CMPB      273(CX), $0x00
-	JNE       kind148
+	JNE       kind165
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
-	JMP       done147
+	JMP       done164
 
-kind148:
+kind165:
 	VPMOVZXWD 64(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done147
+	JMP       done164
 
-done147:
+done164:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal150
+	JNE    reciprocal167
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided151
+	JMP    divided168
 
-reciprocal150:
+reciprocal167:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -2704,7 +2928,7 @@ reciprocal150:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided151:
+divided168:
 	VRNDSCALEPS $0x08, Z14, Z16
 	VRNDSCALEPS $0x08, Z15, Z17
 	VMINPS      Z4, Z16, Z18
@@ -2718,21 +2942,21 @@ divided151:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind153
+	JNE         kind170
 	VCVTPH2PS   64(DX), Z14
 	VCVTPH2PS   96(DX), Z15
-	JMP         done152
+	JMP         done169
 
-kind153:
+kind170:
 	VPMOVZXWD 64(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done152
+	JMP       done169
 
-done152:
+done169:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -2744,42 +2968,42 @@ done152:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind156
+	JNE       kind173
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around157
+	JNE       around174
 	VMOVDQU64 Y14, 64(SI)
 	VMOVDQU64 Y15, 96(SI)
-	JMP       stored158
+	JMP       stored175
 
-around157:
+around174:
 	VMOVNTDQ Y14, 64(SI)
 	VMOVNTDQ Y15, 96(SI)
 
-stored158:
-	JMP done155
+stored175:
+	JMP done172
 
-kind156:
+kind173:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	CMPB      76(CX), $0x00
-	JNE       around160
+	JNE       around177
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored161
+	JMP       stored178
 
-around160:
+around177:
 	VMOVNTDQ Z14, 64(SI)
 
-stored161:
-	JMP done155
+stored178:
+	JMP done172
 
-done155:
+done172:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block128
+	JNE     block145
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -2793,58 +3017,58 @@ done155:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R13
 	DECQ    R12
-	JNE     strand130
+	JNE     strand147
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn127
+	JMP     turn144
 
-turns129:
-some162:
+turns146:
+some179:
 	TESTQ      AX, AX
-	JLE        done163
+	JLE        done180
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near164
+	JEQ        near181
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near164:
+near181:
 	MOVQ 96(CX), R8
 	MOVQ DI, R12
 
-strand165:
+strand182:
 	VBROADCASTSS (R12), Z3
 	VBROADCASTSS 1024(R12), Z4
 	VSUBPS       Z4, Z1, Z5
 	VSUBPS       Z4, Z2, Z4
 	CMPB         273(CX), $0x00
-	JNE          kind167
+	JNE          kind184
 	VCVTPH2PS.Z  (BX), K1, Z6
-	JMP          done166
+	JMP          done183
 
-kind167:
+kind184:
 	VPMOVZXWD.Z (BX), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done166
+	JMP         done183
 
-done166:
+done183:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal169
+	JNE    reciprocal186
 	VDIVPS Z3, Z6, Z3
-	JMP    divided170
+	JMP    divided187
 
-reciprocal169:
+reciprocal186:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z6, Z3
 
-divided170:
+divided187:
 	VRNDSCALEPS $0x08, Z3, Z6
 	VMINPS      Z4, Z6, Z4
 	VMAXPS      Z5, Z4, Z4
@@ -2852,17 +3076,17 @@ divided170:
 	VCMPPS      $0x0c, Z4, Z6, K3
 	VSUBPS      Z3, Z6, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind172
+	JNE         kind189
 	VCVTPH2PS.Z (DX), K1, Z3
-	JMP         done171
+	JMP         done188
 
-kind172:
+kind189:
 	VPMOVZXWD.Z (DX), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done171
+	JMP         done188
 
-done171:
+done188:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z3, Z4
 	VMOVAPS.Z Z4, K4, Z4
@@ -2875,18 +3099,18 @@ done171:
 	VMOVUPS   Z4, K1, (R10)
 	VMOVAPS.Z Z3, K2, Z3
 	CMPB      273(CX), $0x00
-	JNE       kind175
+	JNE       kind192
 	VCVTPS2PH $0x00, Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done174
+	JMP       done191
 
-kind175:
+kind192:
 	VPSRLD    $0x10, Z3, Z3
 	VPMOVDW   Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done174
+	JMP       done191
 
-done174:
+done191:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -2895,7 +3119,7 @@ done174:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R8
-	JNE  strand165
+	JNE  strand182
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -2908,11 +3132,11 @@ done174:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some162
+	JMP  some179
 
-done163:
+done180:
 	DECQ R11
-	JEQ  steps124
+	JEQ  steps141
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -2923,9 +3147,9 @@ done163:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step123
+	JMP  step140
 
-steps124:
+steps141:
 	VZEROUPPER
 	RET
 
@@ -2937,9 +3161,9 @@ one1:
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 	CMPB         74(CX), $0x00
-	JNE          wide178
+	JNE          wide195
 	CMPQ         AX, $0x00000040
-	JLT          rest177
+	JLT          rest194
 	VMOVUPS      (R9), Z7
 	VMOVUPS      64(R9), Z8
 	VMOVUPS      128(R9), Z9
@@ -2949,157 +3173,40 @@ one1:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block179:
+block196:
 	CMPQ       AX, $0x00000040
-	JLT        blocks180
+	JLT        blocks197
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near181
+	JEQ        near198
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near181:
-	CMPB    72(CX), $0x00
-	JEQ     loaded182
-	VMOVUPS (DI), Z1
-	VMOVUPS 64(DI), Z2
-
-loaded182:
-	CMPB    73(CX), $0x00
-	JEQ     loaded183
-	VMOVUPS (R8), Z3
-	VMOVUPS 64(R8), Z4
-
-loaded183:
-	CMPB      273(CX), $0x00
-	JNE       kind185
-	VCVTPH2PS (BX), Z15
-	VCVTPH2PS 32(BX), Z16
-	JMP       done184
-
-kind185:
-	VPMOVZXWD (BX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 32(BX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VMOVAPS   Z15, Z15
-	VMOVAPS   Z16, Z16
-	JMP       done184
-
-done184:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal187
-	VDIVPS Z1, Z15, Z15
-	VDIVPS Z2, Z16, Z16
-	JMP    divided188
-
-reciprocal187:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z17
-	VDIVPS       Z1, Z17, Z17
-	VMULPS       Z17, Z15, Z15
-	VBROADCASTSS all32_3f800000<>+0(SB), Z17
-	VDIVPS       Z2, Z17, Z17
-	VMULPS       Z17, Z16, Z16
-
-divided188:
-	VRNDSCALEPS $0x08, Z15, Z17
-	VRNDSCALEPS $0x08, Z16, Z18
-	VSUBPS      Z3, Z6, Z19
-	VSUBPS      Z4, Z6, Z20
-	VMINPS      Z19, Z17, Z19
-	VMINPS      Z20, Z18, Z20
-	VSUBPS      Z3, Z5, Z21
-	VSUBPS      Z4, Z5, Z22
-	VMAXPS      Z21, Z19, Z19
-	VMAXPS      Z22, Z20, Z20
-	VCMPPS      $0x00, Z19, Z17, K1
-	VCMPPS      $0x00, Z20, Z18, K2
-	VCMPPS      $0x0c, Z19, Z17, K3
-	VCMPPS      $0x0c, Z20, Z18, K4
-	VSUBPS      Z15, Z17, K1, Z19
-	VSUBPS      Z16, Z18, K2, Z20
-	CMPB        273(CX), $0x00
-	JNE         kind190
-	VCVTPH2PS   (DX), Z15
-	VCVTPH2PS   32(DX), Z16
-	JMP         done189
-
-kind190:
-	VPMOVZXWD (DX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 32(DX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VMOVAPS   Z15, Z15
-	VMOVAPS   Z16, Z16
-	JMP       done189
-
-done189:
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z19, Z15, Z17
-	VMULPS    Z20, Z16, Z18
-	VADDPS    Z17, Z7, K5, Z7
-	VADDPS    Z18, Z8, K6, Z8
-	VADDPS    Z15, Z11, K3, Z11
-	VADDPS    Z16, Z12, K4, Z12
-	VMOVAPS.Z Z15, K1, Z15
-	VMOVAPS.Z Z16, K2, Z16
-	CMPB      273(CX), $0x00
-	JNE       kind193
-	VCVTPS2PH $0x00, Z15, Y15
-	VCVTPS2PH $0x00, Z16, Y16
-	CMPB      76(CX), $0x00
-	JNE       around194
-	VMOVDQU64 Y15, (SI)
-	VMOVDQU64 Y16, 32(SI)
-	JMP       stored195
-
-around194:
-	VMOVNTDQ Y15, (SI)
-	VMOVNTDQ Y16, 32(SI)
-
-stored195:
-	JMP done192
-
-kind193:
-	VMOVDQA64 Z15, Z15
-	VPERMT2W  Z16, Z0, Z15
-	CMPB      76(CX), $0x00
-	JNE       around197
-	VMOVDQU64 Z15, (SI)
-	JMP       stored198
-
-around197:
-	VMOVNTDQ Z15, (SI)
-
-stored198:
-	JMP done192
-
-done192:
+near198:
 	CMPB    72(CX), $0x00
 	JEQ     loaded199
-	VMOVUPS 128(DI), Z1
-	VMOVUPS 192(DI), Z2
+	VMOVUPS (DI), Z1
+	VMOVUPS 64(DI), Z2
 
 loaded199:
 	CMPB    73(CX), $0x00
 	JEQ     loaded200
-	VMOVUPS 128(R8), Z3
-	VMOVUPS 192(R8), Z4
+	VMOVUPS (R8), Z3
+	VMOVUPS 64(R8), Z4
 
 loaded200:
 	CMPB      273(CX), $0x00
 	JNE       kind202
-	VCVTPH2PS 64(BX), Z15
-	VCVTPH2PS 96(BX), Z16
+	VCVTPH2PS (BX), Z15
+	VCVTPH2PS 32(BX), Z16
 	JMP       done201
 
 kind202:
-	VPMOVZXWD 64(BX), Z15
+	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 96(BX), Z16
+	VPMOVZXWD 32(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
@@ -3139,20 +3246,137 @@ divided205:
 	VSUBPS      Z16, Z18, K2, Z20
 	CMPB        273(CX), $0x00
 	JNE         kind207
-	VCVTPH2PS   64(DX), Z15
-	VCVTPH2PS   96(DX), Z16
+	VCVTPH2PS   (DX), Z15
+	VCVTPH2PS   32(DX), Z16
 	JMP         done206
 
 kind207:
-	VPMOVZXWD 64(DX), Z15
+	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 96(DX), Z16
+	VPMOVZXWD 32(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	JMP       done206
 
 done206:
+	KORW      K3, K1, K5
+	KORW      K4, K2, K6
+	VMULPS    Z19, Z15, Z17
+	VMULPS    Z20, Z16, Z18
+	VADDPS    Z17, Z7, K5, Z7
+	VADDPS    Z18, Z8, K6, Z8
+	VADDPS    Z15, Z11, K3, Z11
+	VADDPS    Z16, Z12, K4, Z12
+	VMOVAPS.Z Z15, K1, Z15
+	VMOVAPS.Z Z16, K2, Z16
+	CMPB      273(CX), $0x00
+	JNE       kind210
+	VCVTPS2PH $0x00, Z15, Y15
+	VCVTPS2PH $0x00, Z16, Y16
+	CMPB      76(CX), $0x00
+	JNE       around211
+	VMOVDQU64 Y15, (SI)
+	VMOVDQU64 Y16, 32(SI)
+	JMP       stored212
+
+around211:
+	VMOVNTDQ Y15, (SI)
+	VMOVNTDQ Y16, 32(SI)
+
+stored212:
+	JMP done209
+
+kind210:
+	VMOVDQA64 Z15, Z15
+	VPERMT2W  Z16, Z0, Z15
+	CMPB      76(CX), $0x00
+	JNE       around214
+	VMOVDQU64 Z15, (SI)
+	JMP       stored215
+
+around214:
+	VMOVNTDQ Z15, (SI)
+
+stored215:
+	JMP done209
+
+done209:
+	CMPB    72(CX), $0x00
+	JEQ     loaded216
+	VMOVUPS 128(DI), Z1
+	VMOVUPS 192(DI), Z2
+
+loaded216:
+	CMPB    73(CX), $0x00
+	JEQ     loaded217
+	VMOVUPS 128(R8), Z3
+	VMOVUPS 192(R8), Z4
+
+loaded217:
+	CMPB      273(CX), $0x00
+	JNE       kind219
+	VCVTPH2PS 64(BX), Z15
+	VCVTPH2PS 96(BX), Z16
+	JMP       done218
+
+kind219:
+	VPMOVZXWD 64(BX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 96(BX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       done218
+
+done218:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal221
+	VDIVPS Z1, Z15, Z15
+	VDIVPS Z2, Z16, Z16
+	JMP    divided222
+
+reciprocal221:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z1, Z17, Z17
+	VMULPS       Z17, Z15, Z15
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z2, Z17, Z17
+	VMULPS       Z17, Z16, Z16
+
+divided222:
+	VRNDSCALEPS $0x08, Z15, Z17
+	VRNDSCALEPS $0x08, Z16, Z18
+	VSUBPS      Z3, Z6, Z19
+	VSUBPS      Z4, Z6, Z20
+	VMINPS      Z19, Z17, Z19
+	VMINPS      Z20, Z18, Z20
+	VSUBPS      Z3, Z5, Z21
+	VSUBPS      Z4, Z5, Z22
+	VMAXPS      Z21, Z19, Z19
+	VMAXPS      Z22, Z20, Z20
+	VCMPPS      $0x00, Z19, Z17, K1
+	VCMPPS      $0x00, Z20, Z18, K2
+	VCMPPS      $0x0c, Z19, Z17, K3
+	VCMPPS      $0x0c, Z20, Z18, K4
+	VSUBPS      Z15, Z17, K1, Z19
+	VSUBPS      Z16, Z18, K2, Z20
+	CMPB        273(CX), $0x00
+	JNE         kind224
+	VCVTPH2PS   64(DX), Z15
+	VCVTPH2PS   96(DX), Z16
+	JMP         done223
+
+kind224:
+	VPMOVZXWD 64(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 96(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       done223
+
+done223:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z19, Z15, Z17
@@ -3164,46 +3388,46 @@ done206:
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind210
+	JNE       kind227
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around211
+	JNE       around228
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored212
+	JMP       stored229
 
-around211:
+around228:
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored212:
-	JMP done209
+stored229:
+	JMP done226
 
-kind210:
+kind227:
 	VMOVDQA64 Z15, Z15
 	VPERMT2W  Z16, Z0, Z15
 	CMPB      76(CX), $0x00
-	JNE       around214
+	JNE       around231
 	VMOVDQU64 Z15, 64(SI)
-	JMP       stored215
+	JMP       stored232
 
-around214:
+around231:
 	VMOVNTDQ Z15, 64(SI)
 
-stored215:
-	JMP done209
+stored232:
+	JMP done226
 
-done209:
+done226:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block179
+	JMP  block196
 
-blocks180:
+blocks197:
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -3212,59 +3436,59 @@ blocks180:
 	VMOVUPS Z12, 64(R10)
 	VMOVUPS Z13, 128(R10)
 	VMOVUPS Z14, 192(R10)
-	JMP     rest177
+	JMP     rest194
 
-wide178:
-block216:
+wide195:
+block233:
 	CMPQ       AX, $0x00000040
-	JLT        blocks217
+	JLT        blocks234
 	MOVQ       80(CX), R11
 	TESTQ      R11, R11
-	JEQ        near218
+	JEQ        near235
 	PREFETCHT1 (DX)(R11*1)
 	PREFETCHT1 64(DX)(R11*1)
 	PREFETCHT1 (BX)(R11*1)
 	PREFETCHT1 64(BX)(R11*1)
 
-near218:
+near235:
 	XORQ R11, R11
 
-group219:
+group236:
 	CMPB    72(CX), $0x00
-	JEQ     loaded220
+	JEQ     loaded237
 	VMOVUPS (DI)(R11*4), Z1
 	VMOVUPS 64(DI)(R11*4), Z2
 
-loaded220:
+loaded237:
 	CMPB    73(CX), $0x00
-	JEQ     loaded221
+	JEQ     loaded238
 	VMOVUPS (R8)(R11*4), Z3
 	VMOVUPS 64(R8)(R11*4), Z4
 
-loaded221:
+loaded238:
 	CMPB      273(CX), $0x00
-	JNE       kind223
+	JNE       kind240
 	VCVTPH2PS (BX)(R11*2), Z7
 	VCVTPH2PS 32(BX)(R11*2), Z8
-	JMP       done222
+	JMP       done239
 
-kind223:
+kind240:
 	VPMOVZXWD (BX)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(BX)(R11*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done222
+	JMP       done239
 
-done222:
+done239:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal225
+	JNE    reciprocal242
 	VDIVPS Z1, Z7, Z7
 	VDIVPS Z2, Z8, Z8
-	JMP    divided226
+	JMP    divided243
 
-reciprocal225:
+reciprocal242:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z1, Z9, Z9
 	VMULPS       Z9, Z7, Z7
@@ -3272,7 +3496,7 @@ reciprocal225:
 	VDIVPS       Z2, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided226:
+divided243:
 	VRNDSCALEPS $0x08, Z7, Z9
 	VRNDSCALEPS $0x08, Z8, Z10
 	VSUBPS      Z3, Z6, Z11
@@ -3290,21 +3514,21 @@ divided226:
 	VSUBPS      Z7, Z9, K1, Z11
 	VSUBPS      Z8, Z10, K2, Z12
 	CMPB        273(CX), $0x00
-	JNE         kind228
+	JNE         kind245
 	VCVTPH2PS   (DX)(R11*2), Z7
 	VCVTPH2PS   32(DX)(R11*2), Z8
-	JMP         done227
+	JMP         done244
 
-kind228:
+kind245:
 	VPMOVZXWD (DX)(R11*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(DX)(R11*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done227
+	JMP       done244
 
-done227:
+done244:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z11, Z7, Z9
@@ -3328,95 +3552,95 @@ done227:
 	VMOVAPS.Z Z7, K1, Z7
 	VMOVAPS.Z Z8, K2, Z8
 	CMPB      273(CX), $0x00
-	JNE       kind231
+	JNE       kind248
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	CMPB      76(CX), $0x00
-	JNE       around232
+	JNE       around249
 	VMOVDQU64 Y7, (SI)(R11*2)
 	VMOVDQU64 Y8, 32(SI)(R11*2)
-	JMP       stored233
+	JMP       stored250
 
-around232:
+around249:
 	VMOVNTDQ Y7, (SI)(R11*2)
 	VMOVNTDQ Y8, 32(SI)(R11*2)
 
-stored233:
-	JMP done230
+stored250:
+	JMP done247
 
-kind231:
+kind248:
 	VMOVDQA64 Z7, Z7
 	VPERMT2W  Z8, Z0, Z7
 	CMPB      76(CX), $0x00
-	JNE       around235
+	JNE       around252
 	VMOVDQU64 Z7, (SI)(R11*2)
-	JMP       stored236
+	JMP       stored253
 
-around235:
+around252:
 	VMOVNTDQ Z7, (SI)(R11*2)
 
-stored236:
-	JMP done230
+stored253:
+	JMP done247
 
-done230:
+done247:
 	ADDQ $0x00000020, R11
 	CMPQ R11, $0x00000040
-	JNE  group219
+	JNE  group236
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay237
+	JEQ  stay254
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay237:
+stay254:
 	SUBQ $0x00000040, AX
-	JMP  block216
+	JMP  block233
 
-blocks217:
-rest177:
-some238:
+blocks234:
+rest194:
+some255:
 	TESTQ     AX, AX
-	JLE       done239
+	JLE       done256
 	MOVQ      $-1, R11
 	BZHIQ     AX, R11, R11
 	KMOVW     R11, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded240
+	JEQ       loaded257
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded240:
+loaded257:
 	CMPB      73(CX), $0x00
-	JEQ       loaded241
+	JEQ       loaded258
 	VMOVUPS.Z (R8), K1, Z3
 
-loaded241:
+loaded258:
 	CMPB        273(CX), $0x00
-	JNE         kind243
+	JNE         kind260
 	VCVTPH2PS.Z (BX), K1, Z0
-	JMP         done242
+	JMP         done259
 
-kind243:
+kind260:
 	VPMOVZXWD.Z (BX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVAPS     Z0, Z0
-	JMP         done242
+	JMP         done259
 
-done242:
+done259:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal245
+	JNE    reciprocal262
 	VDIVPS Z1, Z0, Z0
-	JMP    divided246
+	JMP    divided263
 
-reciprocal245:
+reciprocal262:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z2
 	VDIVPS       Z1, Z2, Z2
 	VMULPS       Z2, Z0, Z0
 
-divided246:
+divided263:
 	VRNDSCALEPS $0x08, Z0, Z2
 	VSUBPS      Z3, Z6, Z4
 	VMINPS      Z4, Z2, Z4
@@ -3426,17 +3650,17 @@ divided246:
 	VCMPPS      $0x0c, Z4, Z2, K3
 	VSUBPS      Z0, Z2, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind248
+	JNE         kind265
 	VCVTPH2PS.Z (DX), K1, Z0
-	JMP         done247
+	JMP         done264
 
-kind248:
+kind265:
 	VPMOVZXWD.Z (DX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVAPS     Z0, Z0
-	JMP         done247
+	JMP         done264
 
-done247:
+done264:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z0, Z2
 	VMOVAPS.Z Z2, K4, Z2
@@ -3449,18 +3673,18 @@ done247:
 	VMOVUPS   Z2, K1, (R10)
 	VMOVAPS.Z Z0, K2, Z0
 	CMPB      273(CX), $0x00
-	JNE       kind251
+	JNE       kind268
 	VCVTPS2PH $0x00, Z0, Y0
 	VMOVDQU16 Y0, K1, (SI)
-	JMP       done250
+	JMP       done267
 
-kind251:
+kind268:
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
 	VMOVDQU16 Y0, K1, (SI)
-	JMP       done250
+	JMP       done267
 
-done250:
+done267:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -3469,9 +3693,9 @@ done250:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some238
+	JMP  some255
 
-done239:
+done256:
 	VZEROUPPER
 	RET
 
@@ -3530,6 +3754,108 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32F8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z1
 	CMPB         277(CX), $0x00
 	JEQ          other2
+	CMPQ         AX, $0x10
+	JGT          run3
+	CMPB         279(CX), $0x00
+	JEQ          run3
+	CMPB         278(CX), $0x00
+	JEQ          run3
+	VPXORD       Z2, Z2, Z2
+	MOVQ         $-1, R8
+	BZHIQ        AX, R8, R8
+	KMOVW        R8, K1
+
+vector9:
+	VBROADCASTSS (DI), Z3
+	VBROADCASTSS 1024(DI), Z4
+	VSUBPS       Z4, Z0, Z5
+	VSUBPS       Z4, Z1, Z4
+	VMOVDQA64    Z2, Z6
+	VMOVDQA64    Z2, Z7
+	MOVQ         80(CX), R8
+	TESTQ        R8, R8
+	JEQ          near10
+	PREFETCHT1   (DX)(R8*1)
+	PREFETCHT1   (BX)(R8*1)
+	CMPB         76(CX), $0x00
+	JNE          near10
+	PREFETCHT0   (SI)(R8*1)
+
+near10:
+	VMOVUPS.Z (BX), K1, Z8
+	CMPB      75(CX), $0x00
+	JNE       reciprocal11
+	VDIVPS    Z3, Z8, Z3
+	JMP       divided12
+
+reciprocal11:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z3, Z9, Z9
+	VMULPS       Z9, Z8, Z3
+
+divided12:
+	VANDPS.BCST all32_80000000<>+0(SB), Z3, Z8
+	VANDPS.BCST all32_7f800000<>+0(SB), Z3, Z9
+	VMAXPS      (R11), Z9, Z9
+	VPADDD      64(R11), Z9, Z9
+	VORPS       Z8, Z9, Z9
+	VADDPS      Z9, Z3, Z10
+	VSUBPS      Z9, Z10, Z9
+	VORPS       Z8, Z9, Z8
+	VMINPS      Z4, Z3, Z4
+	VMAXPS      Z5, Z4, Z4
+	VCMPPS      $0x00, Z4, Z3, K2
+	VCMPPS      $0x0c, Z4, Z3, K3
+	VSUBPS      Z3, Z8, K2, Z4
+	VMOVUPS.Z   (DX), K1, Z3
+	KORW        K3, K2, K4
+	VMULPS      Z4, Z3, Z4
+	KANDW       K1, K4, K4
+	VADDPS      Z4, Z6, K4, Z6
+	KANDW       K1, K3, K3
+	VADDPS      Z3, Z7, K3, Z7
+	VMOVAPS.Z   Z3, K2, Z3
+	CMPQ        AX, $0x10
+	JLT         partly13
+	CMPB        76(CX), $0x00
+	JNE         around15
+	VMOVDQU64   Z3, (SI)
+	JMP         stored16
+
+around15:
+	VMOVNTDQ Z3, (SI)
+
+stored16:
+	JMP stored14
+
+partly13:
+	VMOVUPS Z3, K1, (SI)
+
+stored14:
+	VINSERTF64X4  $0x01, Y7, Z6, Z3
+	VSHUFF64X2    $0xee, Z7, Z6, Z4
+	VADDPS        Z4, Z3, Z3
+	VSHUFF64X2    $0xb1, Z3, Z3, Z4
+	VADDPS        Z4, Z3, Z3
+	VPERMILPS     $0x4e, Z3, Z4
+	VADDPS        Z4, Z3, Z3
+	VPERMILPS     $0xb1, Z3, Z4
+	VADDPS        Z4, Z3, Z3
+	VEXTRACTF64X4 $0x01, Z3, Y4
+	MOVQ          296(CX), R8
+	VMOVSS        X3, (R8)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), R8
+	VMOVSS        X4, (R8)
+	ADDQ          $0x00000004, 304(CX)
+	ADDQ          152(CX), DX
+	ADDQ          184(CX), BX
+	ADDQ          216(CX), SI
+	ADDQ          $0x00000004, DI
+	DECQ          R12
+	JNE           vector9
+	VZEROUPPER
+	RET
 
 run3:
 	MOVQ         DX, 232(CX)
@@ -3540,7 +3866,7 @@ run3:
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
 	CMPB         278(CX), $0x00
-	JEQ          kept9
+	JEQ          kept17
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
@@ -3549,9 +3875,9 @@ run3:
 	VPXORD       Z10, Z10, Z10
 	VPXORD       Z11, Z11, Z11
 	VPXORD       Z12, Z12, Z12
-	JMP          begun10
+	JMP          begun18
 
-kept9:
+kept17:
 	VMOVUPS (R9), Z5
 	VMOVUPS 64(R9), Z6
 	VMOVUPS 128(R9), Z7
@@ -3561,7 +3887,7 @@ kept9:
 	VMOVUPS 128(R10), Z11
 	VMOVUPS 192(R10), Z12
 
-begun10:
+begun18:
 	MOVQ AX, R8
 
 next4:
@@ -3569,7 +3895,7 @@ next4:
 	JLT        rest5
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near11
+	JEQ        near19
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -3579,22 +3905,22 @@ next4:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 	CMPB       76(CX), $0x00
-	JNE        near11
+	JNE        near19
 	PREFETCHT0 (SI)(R13*1)
 	PREFETCHT0 64(SI)(R13*1)
 	PREFETCHT0 128(SI)(R13*1)
 	PREFETCHT0 192(SI)(R13*1)
 
-near11:
+near19:
 	VMOVUPS (BX), Z13
 	VMOVUPS 64(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal12
+	JNE     reciprocal20
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided13
+	JMP     divided21
 
-reciprocal12:
+reciprocal20:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -3602,7 +3928,7 @@ reciprocal12:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided13:
+divided21:
 	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z15
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z17
@@ -3642,25 +3968,25 @@ divided13:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around14
+	JNE         around22
 	VMOVDQU64   Z13, (SI)
 	VMOVDQU64   Z14, 64(SI)
-	JMP         stored15
+	JMP         stored23
 
-around14:
+around22:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored15:
+stored23:
 	VMOVUPS 128(BX), Z13
 	VMOVUPS 192(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal16
+	JNE     reciprocal24
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided17
+	JMP     divided25
 
-reciprocal16:
+reciprocal24:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -3668,7 +3994,7 @@ reciprocal16:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided17:
+divided25:
 	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z15
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z17
@@ -3708,16 +4034,16 @@ divided17:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around18
+	JNE         around26
 	VMOVDQU64   Z13, 128(SI)
 	VMOVDQU64   Z14, 192(SI)
-	JMP         stored19
+	JMP         stored27
 
-around18:
+around26:
 	VMOVNTDQ Z13, 128(SI)
 	VMOVNTDQ Z14, 192(SI)
 
-stored19:
+stored27:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
@@ -3726,29 +4052,29 @@ stored19:
 
 rest5:
 	CMPQ       R8, $0x20
-	JLT        few20
+	JLT        few28
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near21
+	JEQ        near29
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 (BX)(R13*1)
 	PREFETCHT1 64(BX)(R13*1)
 	CMPB       76(CX), $0x00
-	JNE        near21
+	JNE        near29
 	PREFETCHT0 (SI)(R13*1)
 	PREFETCHT0 64(SI)(R13*1)
 
-near21:
+near29:
 	VMOVUPS (BX), Z13
 	VMOVUPS 64(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
+	JNE     reciprocal30
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided23
+	JMP     divided31
 
-reciprocal22:
+reciprocal30:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -3756,7 +4082,7 @@ reciprocal22:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided23:
+divided31:
 	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z15
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z17
@@ -3796,44 +4122,44 @@ divided23:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around24
+	JNE         around32
 	VMOVDQU64   Z13, (SI)
 	VMOVDQU64   Z14, 64(SI)
-	JMP         stored25
+	JMP         stored33
 
-around24:
+around32:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored25:
+stored33:
 	SUBQ       $0x20, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near26
+	JEQ        near34
 	PREFETCHT1 128(DX)(R13*1)
 	PREFETCHT1 128(BX)(R13*1)
 	CMPB       76(CX), $0x00
-	JNE        near26
+	JNE        near34
 	PREFETCHT0 128(SI)(R13*1)
 
-near26:
+near34:
 	MOVQ      $-1, R13
 	BZHIQ     R8, R13, R13
 	KMOVW     R13, K1
 	VMOVUPS.Z 128(BX), K1, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal27
+	JNE       reciprocal35
 	VDIVPS    Z2, Z13, Z13
-	JMP       divided28
+	JMP       divided36
 
-reciprocal27:
+reciprocal35:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided28:
+divided36:
 	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z14
 	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z15
 	VMAXPS      (R11), Z15, Z15
@@ -3856,50 +4182,50 @@ divided28:
 	VADDPS      Z13, Z11, K3, Z11
 	VMOVAPS.Z   Z13, K2, Z13
 	CMPQ        R8, $0x10
-	JLT         partly29
+	JLT         partly37
 	CMPB        76(CX), $0x00
-	JNE         around31
+	JNE         around39
 	VMOVDQU64   Z13, 128(SI)
-	JMP         stored32
+	JMP         stored40
 
-around31:
+around39:
 	VMOVNTDQ Z13, 128(SI)
 
-stored32:
-	JMP stored30
+stored40:
+	JMP stored38
 
-partly29:
+partly37:
 	VMOVUPS Z13, K1, 128(SI)
 
-stored30:
+stored38:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near33
+	JEQ        near41
 	PREFETCHT1 192(DX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 	CMPB       76(CX), $0x00
-	JNE        near33
+	JNE        near41
 	PREFETCHT0 192(SI)(R13*1)
 
-near33:
+near41:
 	MOVQ      $-1, R13
 	BZHIQ     R8, R13, R13
 	KMOVW     R13, K1
 	VMOVUPS.Z 192(BX), K1, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal34
+	JNE       reciprocal42
 	VDIVPS    Z2, Z13, Z2
-	JMP       divided35
+	JMP       divided43
 
-reciprocal34:
+reciprocal42:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z13, Z2
 
-divided35:
+divided43:
 	VANDPS.BCST all32_80000000<>+0(SB), Z2, Z13
 	VANDPS.BCST all32_7f800000<>+0(SB), Z2, Z14
 	VMAXPS      (R11), Z14, Z14
@@ -3922,53 +4248,53 @@ divided35:
 	VADDPS      Z2, Z12, K3, Z12
 	VMOVAPS.Z   Z2, K2, Z2
 	CMPQ        R8, $0x10
-	JLT         partly36
+	JLT         partly44
 	CMPB        76(CX), $0x00
-	JNE         around38
+	JNE         around46
 	VMOVDQU64   Z2, 192(SI)
-	JMP         stored39
+	JMP         stored47
 
-around38:
+around46:
 	VMOVNTDQ Z2, 192(SI)
 
-stored39:
-	JMP stored37
+stored47:
+	JMP stored45
 
-partly36:
+partly44:
 	VMOVUPS Z2, K1, 192(SI)
 
-stored37:
+stored45:
 	SUBQ $0x10, R8
 	JMP  done6
 
-few20:
+few28:
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near40
+	JEQ        near48
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 (BX)(R13*1)
 	CMPB       76(CX), $0x00
-	JNE        near40
+	JNE        near48
 	PREFETCHT0 (SI)(R13*1)
 
-near40:
+near48:
 	MOVQ      $-1, R13
 	BZHIQ     R8, R13, R13
 	KMOVW     R13, K1
 	VMOVUPS.Z (BX), K1, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal41
+	JNE       reciprocal49
 	VDIVPS    Z2, Z13, Z13
-	JMP       divided42
+	JMP       divided50
 
-reciprocal41:
+reciprocal49:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided42:
+divided50:
 	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z14
 	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z15
 	VMAXPS      (R11), Z15, Z15
@@ -3991,50 +4317,50 @@ divided42:
 	VADDPS      Z13, Z9, K3, Z9
 	VMOVAPS.Z   Z13, K2, Z13
 	CMPQ        R8, $0x10
-	JLT         partly43
+	JLT         partly51
 	CMPB        76(CX), $0x00
-	JNE         around45
+	JNE         around53
 	VMOVDQU64   Z13, (SI)
-	JMP         stored46
+	JMP         stored54
 
-around45:
+around53:
 	VMOVNTDQ Z13, (SI)
 
-stored46:
-	JMP stored44
+stored54:
+	JMP stored52
 
-partly43:
+partly51:
 	VMOVUPS Z13, K1, (SI)
 
-stored44:
+stored52:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near47
+	JEQ        near55
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 64(BX)(R13*1)
 	CMPB       76(CX), $0x00
-	JNE        near47
+	JNE        near55
 	PREFETCHT0 64(SI)(R13*1)
 
-near47:
+near55:
 	MOVQ      $-1, R13
 	BZHIQ     R8, R13, R13
 	KMOVW     R13, K1
 	VMOVUPS.Z 64(BX), K1, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal48
+	JNE       reciprocal56
 	VDIVPS    Z2, Z13, Z2
-	JMP       divided49
+	JMP       divided57
 
-reciprocal48:
+reciprocal56:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z13, Z2
 
-divided49:
+divided57:
 	VANDPS.BCST all32_80000000<>+0(SB), Z2, Z13
 	VANDPS.BCST all32_7f800000<>+0(SB), Z2, Z14
 	VMAXPS      (R11), Z14, Z14
@@ -4057,22 +4383,22 @@ divided49:
 	VADDPS      Z2, Z10, K3, Z10
 	VMOVAPS.Z   Z2, K2, Z2
 	CMPQ        R8, $0x10
-	JLT         partly50
+	JLT         partly58
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around60
 	VMOVDQU64   Z2, 64(SI)
-	JMP         stored53
+	JMP         stored61
 
-around52:
+around60:
 	VMOVNTDQ Z2, 64(SI)
 
-stored53:
-	JMP stored51
+stored61:
+	JMP stored59
 
-partly50:
+partly58:
 	VMOVUPS Z2, K1, 64(SI)
 
-stored51:
+stored59:
 	SUBQ $0x10, R8
 
 done6:
@@ -4155,18 +4481,18 @@ over8:
 	RET
 
 other2:
-step54:
+step62:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn58:
+turn66:
 	CMPQ AX, 104(CX)
-	JLT  turns60
+	JLT  turns68
 	MOVQ 96(CX), R13
 	MOVQ DI, R14
 
-strand61:
+strand69:
 	VBROADCASTSS (R14), Z2
 	VBROADCASTSS 1024(R14), Z3
 	VSUBPS       Z3, Z0, Z4
@@ -4181,10 +4507,10 @@ strand61:
 	VMOVUPS      128(R10), Z11
 	VMOVUPS      192(R10), Z12
 
-block59:
+block67:
 	MOVQ       80(CX), R15
 	TESTQ      R15, R15
-	JEQ        near62
+	JEQ        near70
 	PREFETCHT1 (DX)(R15*1)
 	PREFETCHT1 64(DX)(R15*1)
 	PREFETCHT1 128(DX)(R15*1)
@@ -4194,16 +4520,16 @@ block59:
 	PREFETCHT1 128(BX)(R15*1)
 	PREFETCHT1 192(BX)(R15*1)
 
-near62:
+near70:
 	VMOVUPS (BX), Z13
 	VMOVUPS 64(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal63
+	JNE     reciprocal71
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided64
+	JMP     divided72
 
-reciprocal63:
+reciprocal71:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -4211,7 +4537,7 @@ reciprocal63:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided64:
+divided72:
 	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z15
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z17
@@ -4251,25 +4577,25 @@ divided64:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around65
+	JNE         around73
 	VMOVDQU64   Z13, (SI)
 	VMOVDQU64   Z14, 64(SI)
-	JMP         stored66
+	JMP         stored74
 
-around65:
+around73:
 	VMOVNTDQ Z13, (SI)
 	VMOVNTDQ Z14, 64(SI)
 
-stored66:
+stored74:
 	VMOVUPS 128(BX), Z13
 	VMOVUPS 192(BX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal67
+	JNE     reciprocal75
 	VDIVPS  Z2, Z13, Z13
 	VDIVPS  Z2, Z14, Z14
-	JMP     divided68
+	JMP     divided76
 
-reciprocal67:
+reciprocal75:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z13, Z13
@@ -4277,7 +4603,7 @@ reciprocal67:
 	VDIVPS       Z2, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided68:
+divided76:
 	VANDPS.BCST all32_80000000<>+0(SB), Z13, Z15
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_7f800000<>+0(SB), Z13, Z17
@@ -4317,21 +4643,21 @@ divided68:
 	VMOVAPS.Z   Z13, K1, Z13
 	VMOVAPS.Z   Z14, K2, Z14
 	CMPB        76(CX), $0x00
-	JNE         around69
+	JNE         around77
 	VMOVDQU64   Z13, 128(SI)
 	VMOVDQU64   Z14, 192(SI)
-	JMP         stored70
+	JMP         stored78
 
-around69:
+around77:
 	VMOVNTDQ Z13, 128(SI)
 	VMOVNTDQ Z14, 192(SI)
 
-stored70:
+stored78:
 	ADDQ    $+256, DX
 	ADDQ    $+256, BX
 	ADDQ    $+256, SI
 	SUBQ    $0x00000040, R8
-	JNE     block59
+	JNE     block67
 	VMOVUPS Z5, (R9)
 	VMOVUPS Z6, 64(R9)
 	VMOVUPS Z7, 128(R9)
@@ -4345,47 +4671,47 @@ stored70:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R14
 	DECQ    R13
-	JNE     strand61
+	JNE     strand69
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn58
+	JMP     turn66
 
-turns60:
-some71:
+turns68:
+some79:
 	TESTQ      AX, AX
-	JLE        done72
+	JLE        done80
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near73
+	JEQ        near81
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near73:
+near81:
 	MOVQ 96(CX), R8
 	MOVQ DI, R13
 
-strand74:
+strand82:
 	VBROADCASTSS (R13), Z2
 	VBROADCASTSS 1024(R13), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
 	VMOVUPS.Z    (BX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal75
+	JNE          reciprocal83
 	VDIVPS       Z2, Z5, Z2
-	JMP          divided76
+	JMP          divided84
 
-reciprocal75:
+reciprocal83:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z2, Z6, Z6
 	VMULPS       Z6, Z5, Z2
 
-divided76:
+divided84:
 	VANDPS.BCST all32_80000000<>+0(SB), Z2, Z5
 	VANDPS.BCST all32_7f800000<>+0(SB), Z2, Z6
 	VMAXPS      (R11), Z6, Z6
@@ -4420,7 +4746,7 @@ divided76:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R13
 	DECQ        R8
-	JNE         strand74
+	JNE         strand82
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -4433,11 +4759,11 @@ divided76:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some71
+	JMP         some79
 
-done72:
+done80:
 	DECQ R12
-	JEQ  steps55
+	JEQ  steps63
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -4448,9 +4774,9 @@ done72:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step54
+	JMP  step62
 
-steps55:
+steps63:
 	VZEROUPPER
 	RET
 
@@ -4462,9 +4788,9 @@ one1:
 	VBROADCASTSS 56(CX), Z4
 	VBROADCASTSS 64(CX), Z5
 	CMPB         74(CX), $0x00
-	JNE          wide78
+	JNE          wide86
 	CMPQ         AX, $0x00000040
-	JLT          rest77
+	JLT          rest85
 	VMOVUPS      (R9), Z6
 	VMOVUPS      64(R9), Z7
 	VMOVUPS      128(R9), Z8
@@ -4474,12 +4800,12 @@ one1:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block79:
+block87:
 	CMPQ       AX, $0x00000040
-	JLT        blocks80
+	JLT        blocks88
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near81
+	JEQ        near89
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -4489,28 +4815,28 @@ block79:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 
-near81:
+near89:
 	CMPB    72(CX), $0x00
-	JEQ     loaded82
+	JEQ     loaded90
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 
-loaded82:
+loaded90:
 	CMPB    73(CX), $0x00
-	JEQ     loaded83
+	JEQ     loaded91
 	VMOVUPS (R8), Z2
 	VMOVUPS 64(R8), Z3
 
-loaded83:
+loaded91:
 	VMOVUPS (BX), Z14
 	VMOVUPS 64(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal84
+	JNE     reciprocal92
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided85
+	JMP     divided93
 
-reciprocal84:
+reciprocal92:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -4518,7 +4844,7 @@ reciprocal84:
 	VDIVPS       Z1, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided85:
+divided93:
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
 	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
@@ -4562,37 +4888,37 @@ divided85:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around86
+	JNE         around94
 	VMOVDQU64   Z14, (SI)
 	VMOVDQU64   Z15, 64(SI)
-	JMP         stored87
+	JMP         stored95
 
-around86:
+around94:
 	VMOVNTDQ Z14, (SI)
 	VMOVNTDQ Z15, 64(SI)
 
-stored87:
+stored95:
 	CMPB    72(CX), $0x00
-	JEQ     loaded88
+	JEQ     loaded96
 	VMOVUPS 128(DI), Z0
 	VMOVUPS 192(DI), Z1
 
-loaded88:
+loaded96:
 	CMPB    73(CX), $0x00
-	JEQ     loaded89
+	JEQ     loaded97
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
-loaded89:
+loaded97:
 	VMOVUPS 128(BX), Z14
 	VMOVUPS 192(BX), Z15
 	CMPB    75(CX), $0x00
-	JNE     reciprocal90
+	JNE     reciprocal98
 	VDIVPS  Z0, Z14, Z14
 	VDIVPS  Z1, Z15, Z15
-	JMP     divided91
+	JMP     divided99
 
-reciprocal90:
+reciprocal98:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -4600,7 +4926,7 @@ reciprocal90:
 	VDIVPS       Z1, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided91:
+divided99:
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
 	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
@@ -4644,25 +4970,25 @@ divided91:
 	VMOVAPS.Z   Z14, K1, Z14
 	VMOVAPS.Z   Z15, K2, Z15
 	CMPB        76(CX), $0x00
-	JNE         around92
+	JNE         around100
 	VMOVDQU64   Z14, 128(SI)
 	VMOVDQU64   Z15, 192(SI)
-	JMP         stored93
+	JMP         stored101
 
-around92:
+around100:
 	VMOVNTDQ Z14, 128(SI)
 	VMOVNTDQ Z15, 192(SI)
 
-stored93:
+stored101:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block79
+	JMP  block87
 
-blocks80:
+blocks88:
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -4671,15 +4997,15 @@ blocks80:
 	VMOVUPS Z11, 64(R10)
 	VMOVUPS Z12, 128(R10)
 	VMOVUPS Z13, 192(R10)
-	JMP     rest77
+	JMP     rest85
 
-wide78:
-block94:
+wide86:
+block102:
 	CMPQ       AX, $0x00000040
-	JLT        blocks95
+	JLT        blocks103
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near96
+	JEQ        near104
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
@@ -4689,31 +5015,31 @@ block94:
 	PREFETCHT1 128(BX)(R12*1)
 	PREFETCHT1 192(BX)(R12*1)
 
-near96:
+near104:
 	XORQ R12, R12
 
-group97:
+group105:
 	CMPB    72(CX), $0x00
-	JEQ     loaded98
+	JEQ     loaded106
 	VMOVUPS (DI)(R12*4), Z0
 	VMOVUPS 64(DI)(R12*4), Z1
 
-loaded98:
+loaded106:
 	CMPB    73(CX), $0x00
-	JEQ     loaded99
+	JEQ     loaded107
 	VMOVUPS (R8)(R12*4), Z2
 	VMOVUPS 64(R8)(R12*4), Z3
 
-loaded99:
+loaded107:
 	VMOVUPS (BX)(R12*4), Z6
 	VMOVUPS 64(BX)(R12*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal100
+	JNE     reciprocal108
 	VDIVPS  Z0, Z6, Z6
 	VDIVPS  Z1, Z7, Z7
-	JMP     divided101
+	JMP     divided109
 
-reciprocal100:
+reciprocal108:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z0, Z8, Z8
 	VMULPS       Z8, Z6, Z6
@@ -4721,7 +5047,7 @@ reciprocal100:
 	VDIVPS       Z1, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided101:
+divided109:
 	VANDPS.BCST all32_80000000<>+0(SB), Z6, Z8
 	VANDPS.BCST all32_80000000<>+0(SB), Z7, Z9
 	VANDPS.BCST all32_7f800000<>+0(SB), Z6, Z10
@@ -4777,63 +5103,63 @@ divided101:
 	VMOVAPS.Z   Z6, K1, Z6
 	VMOVAPS.Z   Z7, K2, Z7
 	CMPB        76(CX), $0x00
-	JNE         around102
+	JNE         around110
 	VMOVDQU64   Z6, (SI)(R12*4)
 	VMOVDQU64   Z7, 64(SI)(R12*4)
-	JMP         stored103
+	JMP         stored111
 
-around102:
+around110:
 	VMOVNTDQ Z6, (SI)(R12*4)
 	VMOVNTDQ Z7, 64(SI)(R12*4)
 
-stored103:
+stored111:
 	ADDQ $0x00000020, R12
 	CMPQ R12, $0x00000040
-	JNE  group97
+	JNE  group105
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay104
+	JEQ  stay112
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay104:
+stay112:
 	SUBQ $0x00000040, AX
-	JMP  block94
+	JMP  block102
 
-blocks95:
-rest77:
-some105:
+blocks103:
+rest85:
+some113:
 	TESTQ     AX, AX
-	JLE       done106
+	JLE       done114
 	MOVQ      $-1, R12
 	BZHIQ     AX, R12, R12
 	KMOVW     R12, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded107
+	JEQ       loaded115
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded107:
+loaded115:
 	CMPB      73(CX), $0x00
-	JEQ       loaded108
+	JEQ       loaded116
 	VMOVUPS.Z (R8), K1, Z2
 
-loaded108:
+loaded116:
 	VMOVUPS.Z (BX), K1, Z1
 	CMPB      75(CX), $0x00
-	JNE       reciprocal109
+	JNE       reciprocal117
 	VDIVPS    Z0, Z1, Z1
-	JMP       divided110
+	JMP       divided118
 
-reciprocal109:
+reciprocal117:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z3
 	VDIVPS       Z0, Z3, Z3
 	VMULPS       Z3, Z1, Z1
 
-divided110:
+divided118:
 	VANDPS.BCST all32_80000000<>+0(SB), Z1, Z3
 	VANDPS.BCST all32_7f800000<>+0(SB), Z1, Z6
 	VMAXPS      (R11), Z6, Z6
@@ -4870,9 +5196,9 @@ divided110:
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x00000040, R10
 	SUBQ        $0x00000010, AX
-	JMP         some105
+	JMP         some113
 
-done106:
+done114:
 	VZEROUPPER
 	RET
 
@@ -5410,6 +5736,142 @@ TEXT ·fakeQuantizeBackwardAVX512H16H16H16F8(SB), NOSPLIT, $0-16
 	VBROADCASTSS 64(CX), Z2
 	CMPB         277(CX), $0x00
 	JEQ          other2
+	CMPQ         AX, $0x10
+	JGT          run3
+	CMPB         279(CX), $0x00
+	JEQ          run3
+	CMPB         278(CX), $0x00
+	JEQ          run3
+	VPXORD       Z3, Z3, Z3
+	MOVQ         $-1, R8
+	BZHIQ        AX, R8, R8
+	KMOVW        R8, K1
+
+vector9:
+	VBROADCASTSS (DI), Z0
+	VBROADCASTSS 1024(DI), Z4
+	VSUBPS       Z4, Z1, Z5
+	VSUBPS       Z4, Z2, Z4
+	VMOVDQA64    Z3, Z6
+	VMOVDQA64    Z3, Z7
+	MOVQ         80(CX), R8
+	TESTQ        R8, R8
+	JEQ          near10
+	PREFETCHT1   (DX)(R8*1)
+	PREFETCHT1   (BX)(R8*1)
+	CMPB         76(CX), $0x00
+	JNE          near10
+	PREFETCHT0   (SI)(R8*1)
+
+near10:
+	CMPB        273(CX), $0x00
+	JNE         kind12
+	VCVTPH2PS.Z (BX), K1, Z8
+	JMP         done11
+
+kind12:
+	VPMOVZXWD.Z (BX), K1, Z8
+	VPSLLD      $0x10, Z8, Z8
+	VMOVAPS     Z8, Z8
+	JMP         done11
+
+done11:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal14
+	VDIVPS Z0, Z8, Z0
+	JMP    divided15
+
+reciprocal14:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z0, Z9, Z9
+	VMULPS       Z9, Z8, Z0
+
+divided15:
+	VANDPS.BCST all32_80000000<>+0(SB), Z0, Z8
+	VANDPS.BCST all32_7f800000<>+0(SB), Z0, Z9
+	VMAXPS      (R11), Z9, Z9
+	VPADDD      64(R11), Z9, Z9
+	VORPS       Z8, Z9, Z9
+	VADDPS      Z9, Z0, Z10
+	VSUBPS      Z9, Z10, Z9
+	VORPS       Z8, Z9, Z8
+	VMINPS      Z4, Z0, Z4
+	VMAXPS      Z5, Z4, Z4
+	VCMPPS      $0x00, Z4, Z0, K2
+	VCMPPS      $0x0c, Z4, Z0, K3
+	VSUBPS      Z0, Z8, K2, Z4
+	CMPB        273(CX), $0x00
+	JNE         kind17
+	VCVTPH2PS.Z (DX), K1, Z0
+	JMP         done16
+
+kind17:
+	VPMOVZXWD.Z (DX), K1, Z0
+	VPSLLD      $0x10, Z0, Z0
+	VMOVAPS     Z0, Z0
+	JMP         done16
+
+done16:
+	KORW      K3, K2, K4
+	VMULPS    Z4, Z0, Z4
+	KANDW     K1, K4, K4
+	VADDPS    Z4, Z6, K4, Z6
+	KANDW     K1, K3, K3
+	VADDPS    Z0, Z7, K3, Z7
+	VMOVAPS.Z Z0, K2, Z0
+	CMPB      273(CX), $0x00
+	JNE       kind20
+	VCVTPS2PH $0x00, Z0, Y0
+	CMPQ      AX, $0x10
+	JLT       partly21
+	VMOVDQU64 Y0, (SI)
+	JMP       stored22
+
+partly21:
+	VMOVDQU16 Y0, K1, (SI)
+
+stored22:
+	JMP done19
+
+kind20:
+	VPSRLD    $0x10, Z0, Z0
+	VPMOVDW   Z0, Y0
+	CMPQ      AX, $0x10
+	JLT       partly24
+	VMOVDQU64 Y0, (SI)
+	JMP       stored25
+
+partly24:
+	VMOVDQU16 Y0, K1, (SI)
+
+stored25:
+	JMP done19
+
+done19:
+	VINSERTF64X4  $0x01, Y7, Z6, Z0
+	VSHUFF64X2    $0xee, Z7, Z6, Z4
+	VADDPS        Z4, Z0, Z0
+	VSHUFF64X2    $0xb1, Z0, Z0, Z4
+	VADDPS        Z4, Z0, Z0
+	VPERMILPS     $0x4e, Z0, Z4
+	VADDPS        Z4, Z0, Z0
+	VPERMILPS     $0xb1, Z0, Z4
+	VADDPS        Z4, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y4
+	MOVQ          296(CX), R8
+	VMOVSS        X0, (R8)
+	ADDQ          $0x00000004, 296(CX)
+	MOVQ          304(CX), R8
+	VMOVSS        X4, (R8)
+	ADDQ          $0x00000004, 304(CX)
+	ADDQ          152(CX), DX
+	ADDQ          184(CX), BX
+	ADDQ          216(CX), SI
+	ADDQ          $0x00000004, DI
+	DECQ          R12
+	JNE           vector9
+	VZEROUPPER
+	RET
 
 run3:
 	MOVQ         DX, 232(CX)
@@ -5420,7 +5882,7 @@ run3:
 	VSUBPS       Z4, Z1, Z5
 	VSUBPS       Z4, Z2, Z4
 	CMPB         278(CX), $0x00
-	JEQ          kept9
+	JEQ          kept26
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
@@ -5429,9 +5891,9 @@ run3:
 	VPXORD       Z11, Z11, Z11
 	VPXORD       Z12, Z12, Z12
 	VPXORD       Z13, Z13, Z13
-	JMP          begun10
+	JMP          begun27
 
-kept9:
+kept26:
 	VMOVUPS (R9), Z6
 	VMOVUPS 64(R9), Z7
 	VMOVUPS 128(R9), Z8
@@ -5441,7 +5903,7 @@ kept9:
 	VMOVUPS 128(R10), Z12
 	VMOVUPS 192(R10), Z13
 
-begun10:
+begun27:
 	MOVQ AX, R8
 
 next4:
@@ -5449,40 +5911,40 @@ next4:
 	JLT        rest5
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near11
+	JEQ        near28
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 (BX)(R13*1)
 	PREFETCHT1 64(BX)(R13*1)
 	CMPB       76(CX), $0x00
-	JNE        near11
+	JNE        near28
 	PREFETCHT0 (SI)(R13*1)
 	PREFETCHT0 64(SI)(R13*1)
 
-near11:
+near28:
 	CMPB      273(CX), $0x00
-	JNE       kind13
+	JNE       kind30
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
-	JMP       done12
+	JMP       done29
 
-kind13:
+kind30:
 	VPMOVZXWD (BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done12
+	JMP       done29
 
-done12:
+done29:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal15
+	JNE    reciprocal32
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided16
+	JMP    divided33
 
-reciprocal15:
+reciprocal32:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -5490,7 +5952,7 @@ reciprocal15:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided16:
+divided33:
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
 	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
@@ -5518,21 +5980,21 @@ divided16:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind18
+	JNE         kind35
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
-	JMP         done17
+	JMP         done34
 
-kind18:
+kind35:
 	VPMOVZXWD (DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done17
+	JMP       done34
 
-done17:
+done34:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -5544,181 +6006,47 @@ done17:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind21
+	JNE       kind38
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around22
+	JNE       around39
 	VMOVDQU64 Y14, (SI)
 	VMOVDQU64 Y15, 32(SI)
-	JMP       stored23
+	JMP       stored40
 
-around22:
+around39:
 	VMOVNTDQ Y14, (SI)
 	VMOVNTDQ Y15, 32(SI)
 
-stored23:
-	JMP done20
+stored40:
+	JMP done37
 
-kind21:
+kind38:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	CMPB      76(CX), $0x00
-	JNE       around25
+	JNE       around42
 	VMOVDQU64 Z14, (SI)
-	JMP       stored26
+	JMP       stored43
 
-around25:
+around42:
 	VMOVNTDQ Z14, (SI)
 
-stored26:
-	JMP done20
+stored43:
+	JMP done37
 
-done20:
-	CMPB      273(CX), $0x00
-	JNE       kind28
-	VCVTPH2PS 64(BX), Z14
-	VCVTPH2PS 96(BX), Z15
-	JMP       done27
-
-kind28:
-	VPMOVZXWD 64(BX), Z14
-	VPSLLD    $0x10, Z14, Z14
-	VPMOVZXWD 96(BX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VMOVAPS   Z14, Z14
-	VMOVAPS   Z15, Z15
-	JMP       done27
-
-done27:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal30
-	VDIVPS Z3, Z14, Z14
-	VDIVPS Z3, Z15, Z15
-	JMP    divided31
-
-reciprocal30:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z16
-	VDIVPS       Z3, Z16, Z16
-	VMULPS       Z16, Z14, Z14
-	VBROADCASTSS all32_3f800000<>+0(SB), Z16
-	VDIVPS       Z3, Z16, Z16
-	VMULPS       Z16, Z15, Z15
-
-divided31:
-	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
-	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
-	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
-	VANDPS.BCST all32_7f800000<>+0(SB), Z15, Z19
-	VMAXPS      (R11), Z18, Z18
-	VMAXPS      (R11), Z19, Z19
-	VPADDD      64(R11), Z18, Z18
-	VPADDD      64(R11), Z19, Z19
-	VORPS       Z16, Z18, Z18
-	VORPS       Z17, Z19, Z19
-	VADDPS      Z18, Z14, Z20
-	VADDPS      Z19, Z15, Z21
-	VSUBPS      Z18, Z20, Z18
-	VSUBPS      Z19, Z21, Z19
-	VORPS       Z16, Z18, Z16
-	VORPS       Z17, Z19, Z17
-	VMINPS      Z4, Z14, Z18
-	VMINPS      Z4, Z15, Z19
-	VMAXPS      Z5, Z18, Z18
-	VMAXPS      Z5, Z19, Z19
-	VCMPPS      $0x00, Z18, Z14, K1
-	VCMPPS      $0x00, Z19, Z15, K2
-	VCMPPS      $0x0c, Z18, Z14, K3
-	VCMPPS      $0x0c, Z19, Z15, K4
-	VSUBPS      Z14, Z16, K1, Z18
-	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
-	JNE         kind33
-	VCVTPH2PS   64(DX), Z14
-	VCVTPH2PS   96(DX), Z15
-	JMP         done32
-
-kind33:
-	VPMOVZXWD 64(DX), Z14
-	VPSLLD    $0x10, Z14, Z14
-	VPMOVZXWD 96(DX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VMOVAPS   Z14, Z14
-	VMOVAPS   Z15, Z15
-	JMP       done32
-
-done32:
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z18, Z14, Z16
-	VMULPS    Z19, Z15, Z17
-	VADDPS    Z16, Z8, K5, Z8
-	VADDPS    Z17, Z9, K6, Z9
-	VADDPS    Z14, Z12, K3, Z12
-	VADDPS    Z15, Z13, K4, Z13
-	VMOVAPS.Z Z14, K1, Z14
-	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
-	JNE       kind36
-	VCVTPS2PH $0x00, Z14, Y14
-	VCVTPS2PH $0x00, Z15, Y15
-	CMPB      76(CX), $0x00
-	JNE       around37
-	VMOVDQU64 Y14, 64(SI)
-	VMOVDQU64 Y15, 96(SI)
-	JMP       stored38
-
-around37:
-	VMOVNTDQ Y14, 64(SI)
-	VMOVNTDQ Y15, 96(SI)
-
-stored38:
-	JMP done35
-
-kind36:
-	VMOVDQA64 Z14, Z14
-	VPERMT2W  Z15, Z0, Z14
-	CMPB      76(CX), $0x00
-	JNE       around40
-	VMOVDQU64 Z14, 64(SI)
-	JMP       stored41
-
-around40:
-	VMOVNTDQ Z14, 64(SI)
-
-stored41:
-	JMP done35
-
-done35:
-	ADDQ $+128, DX
-	ADDQ $+128, BX
-	ADDQ $+128, SI
-	SUBQ $0x00000040, R8
-	JMP  next4
-
-rest5:
-	CMPQ       R8, $0x20
-	JLT        few42
-	MOVQ       80(CX), R13
-	TESTQ      R13, R13
-	JEQ        near43
-	PREFETCHT1 (DX)(R13*1)
-	PREFETCHT1 (BX)(R13*1)
-	CMPB       76(CX), $0x00
-	JNE        near43
-	PREFETCHT0 (SI)(R13*1)
-
-near43:
+done37:
 	CMPB      273(CX), $0x00
 	JNE       kind45
-	VCVTPH2PS (BX), Z14
-	VCVTPH2PS 32(BX), Z15
+	VCVTPH2PS 64(BX), Z14
+	VCVTPH2PS 96(BX), Z15
 	JMP       done44
 
 kind45:
-	VPMOVZXWD (BX), Z14
+	VPMOVZXWD 64(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
-	VPMOVZXWD 32(BX), Z15
+	VPMOVZXWD 96(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
@@ -5768,20 +6096,154 @@ divided48:
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
 	JNE         kind50
-	VCVTPH2PS   (DX), Z14
-	VCVTPH2PS   32(DX), Z15
+	VCVTPH2PS   64(DX), Z14
+	VCVTPH2PS   96(DX), Z15
 	JMP         done49
 
 kind50:
-	VPMOVZXWD (DX), Z14
+	VPMOVZXWD 64(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
-	VPMOVZXWD 32(DX), Z15
+	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	JMP       done49
 
 done49:
+	KORW      K3, K1, K5
+	KORW      K4, K2, K6
+	VMULPS    Z18, Z14, Z16
+	VMULPS    Z19, Z15, Z17
+	VADDPS    Z16, Z8, K5, Z8
+	VADDPS    Z17, Z9, K6, Z9
+	VADDPS    Z14, Z12, K3, Z12
+	VADDPS    Z15, Z13, K4, Z13
+	VMOVAPS.Z Z14, K1, Z14
+	VMOVAPS.Z Z15, K2, Z15
+	CMPB      273(CX), $0x00
+	JNE       kind53
+	VCVTPS2PH $0x00, Z14, Y14
+	VCVTPS2PH $0x00, Z15, Y15
+	CMPB      76(CX), $0x00
+	JNE       around54
+	VMOVDQU64 Y14, 64(SI)
+	VMOVDQU64 Y15, 96(SI)
+	JMP       stored55
+
+around54:
+	VMOVNTDQ Y14, 64(SI)
+	VMOVNTDQ Y15, 96(SI)
+
+stored55:
+	JMP done52
+
+kind53:
+	VMOVDQA64 Z14, Z14
+	VPERMT2W  Z15, Z0, Z14
+	CMPB      76(CX), $0x00
+	JNE       around57
+	VMOVDQU64 Z14, 64(SI)
+	JMP       stored58
+
+around57:
+	VMOVNTDQ Z14, 64(SI)
+
+stored58:
+	JMP done52
+
+done52:
+	ADDQ $+128, DX
+	ADDQ $+128, BX
+	ADDQ $+128, SI
+	SUBQ $0x00000040, R8
+	JMP  next4
+
+rest5:
+	CMPQ       R8, $0x20
+	JLT        few59
+	MOVQ       80(CX), R13
+	TESTQ      R13, R13
+	JEQ        near60
+	PREFETCHT1 (DX)(R13*1)
+	PREFETCHT1 (BX)(R13*1)
+	CMPB       76(CX), $0x00
+	JNE        near60
+	PREFETCHT0 (SI)(R13*1)
+
+near60:
+	CMPB      273(CX), $0x00
+	JNE       kind62
+	VCVTPH2PS (BX), Z14
+	VCVTPH2PS 32(BX), Z15
+	JMP       done61
+
+kind62:
+	VPMOVZXWD (BX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 32(BX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done61
+
+done61:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal64
+	VDIVPS Z3, Z14, Z14
+	VDIVPS Z3, Z15, Z15
+	JMP    divided65
+
+reciprocal64:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z14, Z14
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z3, Z16, Z16
+	VMULPS       Z16, Z15, Z15
+
+divided65:
+	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
+	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
+	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
+	VANDPS.BCST all32_7f800000<>+0(SB), Z15, Z19
+	VMAXPS      (R11), Z18, Z18
+	VMAXPS      (R11), Z19, Z19
+	VPADDD      64(R11), Z18, Z18
+	VPADDD      64(R11), Z19, Z19
+	VORPS       Z16, Z18, Z18
+	VORPS       Z17, Z19, Z19
+	VADDPS      Z18, Z14, Z20
+	VADDPS      Z19, Z15, Z21
+	VSUBPS      Z18, Z20, Z18
+	VSUBPS      Z19, Z21, Z19
+	VORPS       Z16, Z18, Z16
+	VORPS       Z17, Z19, Z17
+	VMINPS      Z4, Z14, Z18
+	VMINPS      Z4, Z15, Z19
+	VMAXPS      Z5, Z18, Z18
+	VMAXPS      Z5, Z19, Z19
+	VCMPPS      $0x00, Z18, Z14, K1
+	VCMPPS      $0x00, Z19, Z15, K2
+	VCMPPS      $0x0c, Z18, Z14, K3
+	VCMPPS      $0x0c, Z19, Z15, K4
+	VSUBPS      Z14, Z16, K1, Z18
+	VSUBPS      Z15, Z17, K2, Z19
+	CMPB        273(CX), $0x00
+	JNE         kind67
+	VCVTPH2PS   (DX), Z14
+	VCVTPH2PS   32(DX), Z15
+	JMP         done66
+
+kind67:
+	VPMOVZXWD (DX), Z14
+	VPSLLD    $0x10, Z14, Z14
+	VPMOVZXWD 32(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VMOVAPS   Z14, Z14
+	VMOVAPS   Z15, Z15
+	JMP       done66
+
+done66:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -5793,76 +6255,76 @@ done49:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind53
+	JNE       kind70
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around54
+	JNE       around71
 	VMOVDQU64 Y14, (SI)
 	VMOVDQU64 Y15, 32(SI)
-	JMP       stored55
+	JMP       stored72
 
-around54:
+around71:
 	VMOVNTDQ Y14, (SI)
 	VMOVNTDQ Y15, 32(SI)
 
-stored55:
-	JMP done52
+stored72:
+	JMP done69
 
-kind53:
+kind70:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	CMPB      76(CX), $0x00
-	JNE       around57
+	JNE       around74
 	VMOVDQU64 Z14, (SI)
-	JMP       stored58
+	JMP       stored75
 
-around57:
+around74:
 	VMOVNTDQ Z14, (SI)
 
-stored58:
-	JMP done52
+stored75:
+	JMP done69
 
-done52:
+done69:
 	SUBQ       $0x20, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near59
+	JEQ        near76
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 64(BX)(R13*1)
 	CMPB       76(CX), $0x00
-	JNE        near59
+	JNE        near76
 	PREFETCHT0 64(SI)(R13*1)
 
-near59:
+near76:
 	MOVQ        $-1, R13
 	BZHIQ       R8, R13, R13
 	KMOVW       R13, K1
 	CMPB        273(CX), $0x00
-	JNE         kind61
+	JNE         kind78
 	VCVTPH2PS.Z 64(BX), K1, Z14
-	JMP         done60
+	JMP         done77
 
-kind61:
+kind78:
 	VPMOVZXWD.Z 64(BX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done60
+	JMP         done77
 
-done60:
+done77:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal63
+	JNE    reciprocal80
 	VDIVPS Z3, Z14, Z14
-	JMP    divided64
+	JMP    divided81
 
-reciprocal63:
+reciprocal80:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z3, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided64:
+divided81:
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z15
 	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z16
 	VMAXPS      (R11), Z16, Z16
@@ -5877,17 +6339,17 @@ divided64:
 	VCMPPS      $0x0c, Z16, Z14, K3
 	VSUBPS      Z14, Z15, K2, Z16
 	CMPB        273(CX), $0x00
-	JNE         kind66
+	JNE         kind83
 	VCVTPH2PS.Z 64(DX), K1, Z14
-	JMP         done65
+	JMP         done82
 
-kind66:
+kind83:
 	VPMOVZXWD.Z 64(DX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done65
+	JMP         done82
 
-done65:
+done82:
 	KORW      K3, K2, K4
 	VMULPS    Z16, Z14, Z15
 	KANDW     K1, K4, K4
@@ -5896,73 +6358,73 @@ done65:
 	VADDPS    Z14, Z12, K3, Z12
 	VMOVAPS.Z Z14, K2, Z14
 	CMPB      273(CX), $0x00
-	JNE       kind69
+	JNE       kind86
 	VCVTPS2PH $0x00, Z14, Y14
 	CMPQ      R8, $0x10
-	JLT       partly70
+	JLT       partly87
 	VMOVDQU64 Y14, 64(SI)
-	JMP       stored71
+	JMP       stored88
 
-partly70:
+partly87:
 	VMOVDQU16 Y14, K1, 64(SI)
 
-stored71:
-	JMP done68
+stored88:
+	JMP done85
 
-kind69:
+kind86:
 	VPSRLD    $0x10, Z14, Z14
 	VPMOVDW   Z14, Y14
 	CMPQ      R8, $0x10
-	JLT       partly73
+	JLT       partly90
 	VMOVDQU64 Y14, 64(SI)
-	JMP       stored74
+	JMP       stored91
 
-partly73:
+partly90:
 	VMOVDQU16 Y14, K1, 64(SI)
 
-stored74:
-	JMP done68
+stored91:
+	JMP done85
 
-done68:
+done85:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near75
+	JEQ        near92
 	PREFETCHT1 96(DX)(R13*1)
 	PREFETCHT1 96(BX)(R13*1)
 	CMPB       76(CX), $0x00
-	JNE        near75
+	JNE        near92
 	PREFETCHT0 96(SI)(R13*1)
 
-near75:
+near92:
 	MOVQ        $-1, R13
 	BZHIQ       R8, R13, R13
 	KMOVW       R13, K1
 	CMPB        273(CX), $0x00
-	JNE         kind77
+	JNE         kind94
 	VCVTPH2PS.Z 96(BX), K1, Z14
-	JMP         done76
+	JMP         done93
 
-kind77:
+kind94:
 	VPMOVZXWD.Z 96(BX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done76
+	JMP         done93
 
-done76:
+done93:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal79
+	JNE    reciprocal96
 	VDIVPS Z3, Z14, Z3
-	JMP    divided80
+	JMP    divided97
 
-reciprocal79:
+reciprocal96:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z3, Z15, Z15
 	VMULPS       Z15, Z14, Z3
 
-divided80:
+divided97:
 	VANDPS.BCST all32_80000000<>+0(SB), Z3, Z14
 	VANDPS.BCST all32_7f800000<>+0(SB), Z3, Z15
 	VMAXPS      (R11), Z15, Z15
@@ -5977,17 +6439,17 @@ divided80:
 	VCMPPS      $0x0c, Z4, Z3, K3
 	VSUBPS      Z3, Z14, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind82
+	JNE         kind99
 	VCVTPH2PS.Z 96(DX), K1, Z3
-	JMP         done81
+	JMP         done98
 
-kind82:
+kind99:
 	VPMOVZXWD.Z 96(DX), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done81
+	JMP         done98
 
-done81:
+done98:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z3, Z4
 	KANDW     K1, K4, K4
@@ -5996,76 +6458,76 @@ done81:
 	VADDPS    Z3, Z13, K3, Z13
 	VMOVAPS.Z Z3, K2, Z3
 	CMPB      273(CX), $0x00
-	JNE       kind85
+	JNE       kind102
 	VCVTPS2PH $0x00, Z3, Y3
 	CMPQ      R8, $0x10
-	JLT       partly86
+	JLT       partly103
 	VMOVDQU64 Y3, 96(SI)
-	JMP       stored87
+	JMP       stored104
 
-partly86:
+partly103:
 	VMOVDQU16 Y3, K1, 96(SI)
 
-stored87:
-	JMP done84
+stored104:
+	JMP done101
 
-kind85:
+kind102:
 	VPSRLD    $0x10, Z3, Z3
 	VPMOVDW   Z3, Y3
 	CMPQ      R8, $0x10
-	JLT       partly89
+	JLT       partly106
 	VMOVDQU64 Y3, 96(SI)
-	JMP       stored90
+	JMP       stored107
 
-partly89:
+partly106:
 	VMOVDQU16 Y3, K1, 96(SI)
 
-stored90:
-	JMP done84
+stored107:
+	JMP done101
 
-done84:
+done101:
 	SUBQ $0x10, R8
 	JMP  done6
 
-few42:
+few59:
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near91
+	JEQ        near108
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 (BX)(R13*1)
 	CMPB       76(CX), $0x00
-	JNE        near91
+	JNE        near108
 	PREFETCHT0 (SI)(R13*1)
 
-near91:
+near108:
 	MOVQ        $-1, R13
 	BZHIQ       R8, R13, R13
 	KMOVW       R13, K1
 	CMPB        273(CX), $0x00
-	JNE         kind93
+	JNE         kind110
 	VCVTPH2PS.Z (BX), K1, Z14
-	JMP         done92
+	JMP         done109
 
-kind93:
+kind110:
 	VPMOVZXWD.Z (BX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done92
+	JMP         done109
 
-done92:
+done109:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal95
+	JNE    reciprocal112
 	VDIVPS Z3, Z14, Z14
-	JMP    divided96
+	JMP    divided113
 
-reciprocal95:
+reciprocal112:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z3, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided96:
+divided113:
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z15
 	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z16
 	VMAXPS      (R11), Z16, Z16
@@ -6080,17 +6542,17 @@ divided96:
 	VCMPPS      $0x0c, Z16, Z14, K3
 	VSUBPS      Z14, Z15, K2, Z16
 	CMPB        273(CX), $0x00
-	JNE         kind98
+	JNE         kind115
 	VCVTPH2PS.Z (DX), K1, Z14
-	JMP         done97
+	JMP         done114
 
-kind98:
+kind115:
 	VPMOVZXWD.Z (DX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done97
+	JMP         done114
 
-done97:
+done114:
 	KORW      K3, K2, K4
 	VMULPS    Z16, Z14, Z15
 	KANDW     K1, K4, K4
@@ -6099,73 +6561,73 @@ done97:
 	VADDPS    Z14, Z10, K3, Z10
 	VMOVAPS.Z Z14, K2, Z14
 	CMPB      273(CX), $0x00
-	JNE       kind101
+	JNE       kind118
 	VCVTPS2PH $0x00, Z14, Y14
 	CMPQ      R8, $0x10
-	JLT       partly102
+	JLT       partly119
 	VMOVDQU64 Y14, (SI)
-	JMP       stored103
+	JMP       stored120
 
-partly102:
+partly119:
 	VMOVDQU16 Y14, K1, (SI)
 
-stored103:
-	JMP done100
+stored120:
+	JMP done117
 
-kind101:
+kind118:
 	VPSRLD    $0x10, Z14, Z14
 	VPMOVDW   Z14, Y14
 	CMPQ      R8, $0x10
-	JLT       partly105
+	JLT       partly122
 	VMOVDQU64 Y14, (SI)
-	JMP       stored106
+	JMP       stored123
 
-partly105:
+partly122:
 	VMOVDQU16 Y14, K1, (SI)
 
-stored106:
-	JMP done100
+stored123:
+	JMP done117
 
-done100:
+done117:
 	SUBQ       $0x10, R8
 	TESTQ      R8, R8
 	JLE        done6
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near107
+	JEQ        near124
 	PREFETCHT1 32(DX)(R13*1)
 	PREFETCHT1 32(BX)(R13*1)
 	CMPB       76(CX), $0x00
-	JNE        near107
+	JNE        near124
 	PREFETCHT0 32(SI)(R13*1)
 
-near107:
+near124:
 	MOVQ        $-1, R13
 	BZHIQ       R8, R13, R13
 	KMOVW       R13, K1
 	CMPB        273(CX), $0x00
-	JNE         kind109
+	JNE         kind126
 	VCVTPH2PS.Z 32(BX), K1, Z14
-	JMP         done108
+	JMP         done125
 
-kind109:
+kind126:
 	VPMOVZXWD.Z 32(BX), K1, Z14
 	VPSLLD      $0x10, Z14, Z14
 	VMOVAPS     Z14, Z14
-	JMP         done108
+	JMP         done125
 
-done108:
+done125:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal111
+	JNE    reciprocal128
 	VDIVPS Z3, Z14, Z3
-	JMP    divided112
+	JMP    divided129
 
-reciprocal111:
+reciprocal128:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z3, Z15, Z15
 	VMULPS       Z15, Z14, Z3
 
-divided112:
+divided129:
 	VANDPS.BCST all32_80000000<>+0(SB), Z3, Z14
 	VANDPS.BCST all32_7f800000<>+0(SB), Z3, Z15
 	VMAXPS      (R11), Z15, Z15
@@ -6180,17 +6642,17 @@ divided112:
 	VCMPPS      $0x0c, Z4, Z3, K3
 	VSUBPS      Z3, Z14, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind114
+	JNE         kind131
 	VCVTPH2PS.Z 32(DX), K1, Z3
-	JMP         done113
+	JMP         done130
 
-kind114:
+kind131:
 	VPMOVZXWD.Z 32(DX), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done113
+	JMP         done130
 
-done113:
+done130:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z3, Z4
 	KANDW     K1, K4, K4
@@ -6199,34 +6661,34 @@ done113:
 	VADDPS    Z3, Z11, K3, Z11
 	VMOVAPS.Z Z3, K2, Z3
 	CMPB      273(CX), $0x00
-	JNE       kind117
+	JNE       kind134
 	VCVTPS2PH $0x00, Z3, Y3
 	CMPQ      R8, $0x10
-	JLT       partly118
+	JLT       partly135
 	VMOVDQU64 Y3, 32(SI)
-	JMP       stored119
+	JMP       stored136
 
-partly118:
+partly135:
 	VMOVDQU16 Y3, K1, 32(SI)
 
-stored119:
-	JMP done116
+stored136:
+	JMP done133
 
-kind117:
+kind134:
 	VPSRLD    $0x10, Z3, Z3
 	VPMOVDW   Z3, Y3
 	CMPQ      R8, $0x10
-	JLT       partly121
+	JLT       partly138
 	VMOVDQU64 Y3, 32(SI)
-	JMP       stored122
+	JMP       stored139
 
-partly121:
+partly138:
 	VMOVDQU16 Y3, K1, 32(SI)
 
-stored122:
-	JMP done116
+stored139:
+	JMP done133
 
-done116:
+done133:
 	SUBQ $0x10, R8
 
 done6:
@@ -6309,18 +6771,18 @@ over8:
 	RET
 
 other2:
-step123:
+step140:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-turn127:
+turn144:
 	CMPQ AX, 104(CX)
-	JLT  turns129
+	JLT  turns146
 	MOVQ 96(CX), R13
 	MOVQ DI, R14
 
-strand130:
+strand147:
 	VBROADCASTSS (R14), Z3
 	VBROADCASTSS 1024(R14), Z4
 	VSUBPS       Z4, Z1, Z5
@@ -6335,39 +6797,39 @@ strand130:
 	VMOVUPS      128(R10), Z12
 	VMOVUPS      192(R10), Z13
 
-block128:
+block145:
 	MOVQ       80(CX), R15
 	TESTQ      R15, R15
-	JEQ        near131
+	JEQ        near148
 	PREFETCHT1 (DX)(R15*1)
 	PREFETCHT1 64(DX)(R15*1)
 	PREFETCHT1 (BX)(R15*1)
 	PREFETCHT1 64(BX)(R15*1)
 
-near131:
+near148:
 	CMPB      273(CX), $0x00
-	JNE       kind133
+	JNE       kind150
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
-	JMP       done132
+	JMP       done149
 
-kind133:
+kind150:
 	VPMOVZXWD (BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done132
+	JMP       done149
 
-done132:
+done149:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal135
+	JNE    reciprocal152
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided136
+	JMP    divided153
 
-reciprocal135:
+reciprocal152:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -6375,7 +6837,7 @@ reciprocal135:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided136:
+divided153:
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
 	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
@@ -6403,21 +6865,21 @@ divided136:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind138
+	JNE         kind155
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
-	JMP         done137
+	JMP         done154
 
-kind138:
+kind155:
 	VPMOVZXWD (DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done137
+	JMP       done154
 
-done137:
+done154:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -6429,60 +6891,60 @@ done137:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind141
+	JNE       kind158
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around142
+	JNE       around159
 	VMOVDQU64 Y14, (SI)
 	VMOVDQU64 Y15, 32(SI)
-	JMP       stored143
+	JMP       stored160
 
-around142:
+around159:
 	VMOVNTDQ Y14, (SI)
 	VMOVNTDQ Y15, 32(SI)
 
-stored143:
-	JMP done140
+stored160:
+	JMP done157
 
-kind141:
+kind158:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	CMPB      76(CX), $0x00
-	JNE       around145
+	JNE       around162
 	VMOVDQU64 Z14, (SI)
-	JMP       stored146
+	JMP       stored163
 
-around145:
+around162:
 	VMOVNTDQ Z14, (SI)
 
-stored146:
-	JMP done140
+stored163:
+	JMP done157
 
-done140:
+done157:
 	CMPB      273(CX), $0x00
-	JNE       kind148
+	JNE       kind165
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
-	JMP       done147
+	JMP       done164
 
-kind148:
+kind165:
 	VPMOVZXWD 64(BX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done147
+	JMP       done164
 
-done147:
+done164:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal150
+	JNE    reciprocal167
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z3, Z15, Z15
-	JMP    divided151
+	JMP    divided168
 
-reciprocal150:
+reciprocal167:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z14, Z14
@@ -6490,7 +6952,7 @@ reciprocal150:
 	VDIVPS       Z3, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided151:
+divided168:
 	VANDPS.BCST all32_80000000<>+0(SB), Z14, Z16
 	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
 	VANDPS.BCST all32_7f800000<>+0(SB), Z14, Z18
@@ -6518,21 +6980,21 @@ divided151:
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
 	CMPB        273(CX), $0x00
-	JNE         kind153
+	JNE         kind170
 	VCVTPH2PS   64(DX), Z14
 	VCVTPH2PS   96(DX), Z15
-	JMP         done152
+	JMP         done169
 
-kind153:
+kind170:
 	VPMOVZXWD 64(DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done152
+	JMP       done169
 
-done152:
+done169:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z18, Z14, Z16
@@ -6544,42 +7006,42 @@ done152:
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
 	CMPB      273(CX), $0x00
-	JNE       kind156
+	JNE       kind173
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPB      76(CX), $0x00
-	JNE       around157
+	JNE       around174
 	VMOVDQU64 Y14, 64(SI)
 	VMOVDQU64 Y15, 96(SI)
-	JMP       stored158
+	JMP       stored175
 
-around157:
+around174:
 	VMOVNTDQ Y14, 64(SI)
 	VMOVNTDQ Y15, 96(SI)
 
-stored158:
-	JMP done155
+stored175:
+	JMP done172
 
-kind156:
+kind173:
 	VMOVDQA64 Z14, Z14
 	VPERMT2W  Z15, Z0, Z14
 	CMPB      76(CX), $0x00
-	JNE       around160
+	JNE       around177
 	VMOVDQU64 Z14, 64(SI)
-	JMP       stored161
+	JMP       stored178
 
-around160:
+around177:
 	VMOVNTDQ Z14, 64(SI)
 
-stored161:
-	JMP done155
+stored178:
+	JMP done172
 
-done155:
+done172:
 	ADDQ    $+128, DX
 	ADDQ    $+128, BX
 	ADDQ    $+128, SI
 	SUBQ    $0x00000040, R8
-	JNE     block128
+	JNE     block145
 	VMOVUPS Z6, (R9)
 	VMOVUPS Z7, 64(R9)
 	VMOVUPS Z8, 128(R9)
@@ -6593,58 +7055,58 @@ done155:
 	ADDQ    200(CX), SI
 	ADDQ    $0x00000004, R14
 	DECQ    R13
-	JNE     strand130
+	JNE     strand147
 	SUBQ    144(CX), DX
 	SUBQ    176(CX), BX
 	SUBQ    208(CX), SI
 	SUBQ    104(CX), AX
-	JMP     turn127
+	JMP     turn144
 
-turns129:
-some162:
+turns146:
+some179:
 	TESTQ      AX, AX
-	JLE        done163
+	JLE        done180
 	MOVQ       $-1, R8
 	BZHIQ      AX, R8, R8
 	KMOVW      R8, K1
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near164
+	JEQ        near181
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 (BX)(R8*1)
 
-near164:
+near181:
 	MOVQ 96(CX), R8
 	MOVQ DI, R13
 
-strand165:
+strand182:
 	VBROADCASTSS (R13), Z3
 	VBROADCASTSS 1024(R13), Z4
 	VSUBPS       Z4, Z1, Z5
 	VSUBPS       Z4, Z2, Z4
 	CMPB         273(CX), $0x00
-	JNE          kind167
+	JNE          kind184
 	VCVTPH2PS.Z  (BX), K1, Z6
-	JMP          done166
+	JMP          done183
 
-kind167:
+kind184:
 	VPMOVZXWD.Z (BX), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done166
+	JMP         done183
 
-done166:
+done183:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal169
+	JNE    reciprocal186
 	VDIVPS Z3, Z6, Z3
-	JMP    divided170
+	JMP    divided187
 
-reciprocal169:
+reciprocal186:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z6, Z3
 
-divided170:
+divided187:
 	VANDPS.BCST all32_80000000<>+0(SB), Z3, Z6
 	VANDPS.BCST all32_7f800000<>+0(SB), Z3, Z7
 	VMAXPS      (R11), Z7, Z7
@@ -6659,17 +7121,17 @@ divided170:
 	VCMPPS      $0x0c, Z4, Z3, K3
 	VSUBPS      Z3, Z6, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind172
+	JNE         kind189
 	VCVTPH2PS.Z (DX), K1, Z3
-	JMP         done171
+	JMP         done188
 
-kind172:
+kind189:
 	VPMOVZXWD.Z (DX), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	VMOVAPS     Z3, Z3
-	JMP         done171
+	JMP         done188
 
-done171:
+done188:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z3, Z4
 	VMOVAPS.Z Z4, K4, Z4
@@ -6682,18 +7144,18 @@ done171:
 	VMOVUPS   Z4, K1, (R10)
 	VMOVAPS.Z Z3, K2, Z3
 	CMPB      273(CX), $0x00
-	JNE       kind175
+	JNE       kind192
 	VCVTPS2PH $0x00, Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done174
+	JMP       done191
 
-kind175:
+kind192:
 	VPSRLD    $0x10, Z3, Z3
 	VPMOVDW   Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
-	JMP       done174
+	JMP       done191
 
-done174:
+done191:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -6702,7 +7164,7 @@ done174:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R13
 	DECQ R8
-	JNE  strand165
+	JNE  strand182
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -6715,11 +7177,11 @@ done174:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some162
+	JMP  some179
 
-done163:
+done180:
 	DECQ R12
-	JEQ  steps124
+	JEQ  steps141
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -6730,9 +7192,9 @@ done163:
 	ADDQ 224(CX), R10
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step123
+	JMP  step140
 
-steps124:
+steps141:
 	VZEROUPPER
 	RET
 
@@ -6744,9 +7206,9 @@ one1:
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
 	CMPB         74(CX), $0x00
-	JNE          wide178
+	JNE          wide195
 	CMPQ         AX, $0x00000040
-	JLT          rest177
+	JLT          rest194
 	VMOVUPS      (R9), Z7
 	VMOVUPS      64(R9), Z8
 	VMOVUPS      128(R9), Z9
@@ -6756,171 +7218,40 @@ one1:
 	VMOVUPS      128(R10), Z13
 	VMOVUPS      192(R10), Z14
 
-block179:
+block196:
 	CMPQ       AX, $0x00000040
-	JLT        blocks180
+	JLT        blocks197
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near181
+	JEQ        near198
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 
-near181:
-	CMPB    72(CX), $0x00
-	JEQ     loaded182
-	VMOVUPS (DI), Z1
-	VMOVUPS 64(DI), Z2
-
-loaded182:
-	CMPB    73(CX), $0x00
-	JEQ     loaded183
-	VMOVUPS (R8), Z3
-	VMOVUPS 64(R8), Z4
-
-loaded183:
-	CMPB      273(CX), $0x00
-	JNE       kind185
-	VCVTPH2PS (BX), Z15
-	VCVTPH2PS 32(BX), Z16
-	JMP       done184
-
-kind185:
-	VPMOVZXWD (BX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 32(BX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VMOVAPS   Z15, Z15
-	VMOVAPS   Z16, Z16
-	JMP       done184
-
-done184:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal187
-	VDIVPS Z1, Z15, Z15
-	VDIVPS Z2, Z16, Z16
-	JMP    divided188
-
-reciprocal187:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z17
-	VDIVPS       Z1, Z17, Z17
-	VMULPS       Z17, Z15, Z15
-	VBROADCASTSS all32_3f800000<>+0(SB), Z17
-	VDIVPS       Z2, Z17, Z17
-	VMULPS       Z17, Z16, Z16
-
-divided188:
-	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
-	VANDPS.BCST all32_80000000<>+0(SB), Z16, Z18
-	VANDPS.BCST all32_7f800000<>+0(SB), Z15, Z19
-	VANDPS.BCST all32_7f800000<>+0(SB), Z16, Z20
-	VMAXPS      (R11), Z19, Z19
-	VMAXPS      (R11), Z20, Z20
-	VPADDD      64(R11), Z19, Z19
-	VPADDD      64(R11), Z20, Z20
-	VORPS       Z17, Z19, Z19
-	VORPS       Z18, Z20, Z20
-	VADDPS      Z19, Z15, Z21
-	VADDPS      Z20, Z16, Z22
-	VSUBPS      Z19, Z21, Z19
-	VSUBPS      Z20, Z22, Z20
-	VORPS       Z17, Z19, Z17
-	VORPS       Z18, Z20, Z18
-	VSUBPS      Z3, Z6, Z19
-	VSUBPS      Z4, Z6, Z20
-	VMINPS      Z19, Z15, Z19
-	VMINPS      Z20, Z16, Z20
-	VSUBPS      Z3, Z5, Z21
-	VSUBPS      Z4, Z5, Z22
-	VMAXPS      Z21, Z19, Z19
-	VMAXPS      Z22, Z20, Z20
-	VCMPPS      $0x00, Z19, Z15, K1
-	VCMPPS      $0x00, Z20, Z16, K2
-	VCMPPS      $0x0c, Z19, Z15, K3
-	VCMPPS      $0x0c, Z20, Z16, K4
-	VSUBPS      Z15, Z17, K1, Z19
-	VSUBPS      Z16, Z18, K2, Z20
-	CMPB        273(CX), $0x00
-	JNE         kind190
-	VCVTPH2PS   (DX), Z15
-	VCVTPH2PS   32(DX), Z16
-	JMP         done189
-
-kind190:
-	VPMOVZXWD (DX), Z15
-	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 32(DX), Z16
-	VPSLLD    $0x10, Z16, Z16
-	VMOVAPS   Z15, Z15
-	VMOVAPS   Z16, Z16
-	JMP       done189
-
-done189:
-	KORW      K3, K1, K5
-	KORW      K4, K2, K6
-	VMULPS    Z19, Z15, Z17
-	VMULPS    Z20, Z16, Z18
-	VADDPS    Z17, Z7, K5, Z7
-	VADDPS    Z18, Z8, K6, Z8
-	VADDPS    Z15, Z11, K3, Z11
-	VADDPS    Z16, Z12, K4, Z12
-	VMOVAPS.Z Z15, K1, Z15
-	VMOVAPS.Z Z16, K2, Z16
-	CMPB      273(CX), $0x00
-	JNE       kind193
-	VCVTPS2PH $0x00, Z15, Y15
-	VCVTPS2PH $0x00, Z16, Y16
-	CMPB      76(CX), $0x00
-	JNE       around194
-	VMOVDQU64 Y15, (SI)
-	VMOVDQU64 Y16, 32(SI)
-	JMP       stored195
-
-around194:
-	VMOVNTDQ Y15, (SI)
-	VMOVNTDQ Y16, 32(SI)
-
-stored195:
-	JMP done192
-
-kind193:
-	VMOVDQA64 Z15, Z15
-	VPERMT2W  Z16, Z0, Z15
-	CMPB      76(CX), $0x00
-	JNE       around197
-	VMOVDQU64 Z15, (SI)
-	JMP       stored198
-
-around197:
-	VMOVNTDQ Z15, (SI)
-
-stored198:
-	JMP done192
-
-done192:
+near198:
 	CMPB    72(CX), $0x00
 	JEQ     loaded199
-	VMOVUPS 128(DI), Z1
-	VMOVUPS 192(DI), Z2
+	VMOVUPS (DI), Z1
+	VMOVUPS 64(DI), Z2
 
 loaded199:
 	CMPB    73(CX), $0x00
 	JEQ     loaded200
-	VMOVUPS 128(R8), Z3
-	VMOVUPS 192(R8), Z4
+	VMOVUPS (R8), Z3
+	VMOVUPS 64(R8), Z4
 
 loaded200:
 	CMPB      273(CX), $0x00
 	JNE       kind202
-	VCVTPH2PS 64(BX), Z15
-	VCVTPH2PS 96(BX), Z16
+	VCVTPH2PS (BX), Z15
+	VCVTPH2PS 32(BX), Z16
 	JMP       done201
 
 kind202:
-	VPMOVZXWD 64(BX), Z15
+	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 96(BX), Z16
+	VPMOVZXWD 32(BX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
@@ -6974,20 +7305,151 @@ divided205:
 	VSUBPS      Z16, Z18, K2, Z20
 	CMPB        273(CX), $0x00
 	JNE         kind207
-	VCVTPH2PS   64(DX), Z15
-	VCVTPH2PS   96(DX), Z16
+	VCVTPH2PS   (DX), Z15
+	VCVTPH2PS   32(DX), Z16
 	JMP         done206
 
 kind207:
-	VPMOVZXWD 64(DX), Z15
+	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
-	VPMOVZXWD 96(DX), Z16
+	VPMOVZXWD 32(DX), Z16
 	VPSLLD    $0x10, Z16, Z16
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	JMP       done206
 
 done206:
+	KORW      K3, K1, K5
+	KORW      K4, K2, K6
+	VMULPS    Z19, Z15, Z17
+	VMULPS    Z20, Z16, Z18
+	VADDPS    Z17, Z7, K5, Z7
+	VADDPS    Z18, Z8, K6, Z8
+	VADDPS    Z15, Z11, K3, Z11
+	VADDPS    Z16, Z12, K4, Z12
+	VMOVAPS.Z Z15, K1, Z15
+	VMOVAPS.Z Z16, K2, Z16
+	CMPB      273(CX), $0x00
+	JNE       kind210
+	VCVTPS2PH $0x00, Z15, Y15
+	VCVTPS2PH $0x00, Z16, Y16
+	CMPB      76(CX), $0x00
+	JNE       around211
+	VMOVDQU64 Y15, (SI)
+	VMOVDQU64 Y16, 32(SI)
+	JMP       stored212
+
+around211:
+	VMOVNTDQ Y15, (SI)
+	VMOVNTDQ Y16, 32(SI)
+
+stored212:
+	JMP done209
+
+kind210:
+	VMOVDQA64 Z15, Z15
+	VPERMT2W  Z16, Z0, Z15
+	CMPB      76(CX), $0x00
+	JNE       around214
+	VMOVDQU64 Z15, (SI)
+	JMP       stored215
+
+around214:
+	VMOVNTDQ Z15, (SI)
+
+stored215:
+	JMP done209
+
+done209:
+	CMPB    72(CX), $0x00
+	JEQ     loaded216
+	VMOVUPS 128(DI), Z1
+	VMOVUPS 192(DI), Z2
+
+loaded216:
+	CMPB    73(CX), $0x00
+	JEQ     loaded217
+	VMOVUPS 128(R8), Z3
+	VMOVUPS 192(R8), Z4
+
+loaded217:
+	CMPB      273(CX), $0x00
+	JNE       kind219
+	VCVTPH2PS 64(BX), Z15
+	VCVTPH2PS 96(BX), Z16
+	JMP       done218
+
+kind219:
+	VPMOVZXWD 64(BX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 96(BX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       done218
+
+done218:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal221
+	VDIVPS Z1, Z15, Z15
+	VDIVPS Z2, Z16, Z16
+	JMP    divided222
+
+reciprocal221:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z1, Z17, Z17
+	VMULPS       Z17, Z15, Z15
+	VBROADCASTSS all32_3f800000<>+0(SB), Z17
+	VDIVPS       Z2, Z17, Z17
+	VMULPS       Z17, Z16, Z16
+
+divided222:
+	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z17
+	VANDPS.BCST all32_80000000<>+0(SB), Z16, Z18
+	VANDPS.BCST all32_7f800000<>+0(SB), Z15, Z19
+	VANDPS.BCST all32_7f800000<>+0(SB), Z16, Z20
+	VMAXPS      (R11), Z19, Z19
+	VMAXPS      (R11), Z20, Z20
+	VPADDD      64(R11), Z19, Z19
+	VPADDD      64(R11), Z20, Z20
+	VORPS       Z17, Z19, Z19
+	VORPS       Z18, Z20, Z20
+	VADDPS      Z19, Z15, Z21
+	VADDPS      Z20, Z16, Z22
+	VSUBPS      Z19, Z21, Z19
+	VSUBPS      Z20, Z22, Z20
+	VORPS       Z17, Z19, Z17
+	VORPS       Z18, Z20, Z18
+	VSUBPS      Z3, Z6, Z19
+	VSUBPS      Z4, Z6, Z20
+	VMINPS      Z19, Z15, Z19
+	VMINPS      Z20, Z16, Z20
+	VSUBPS      Z3, Z5, Z21
+	VSUBPS      Z4, Z5, Z22
+	VMAXPS      Z21, Z19, Z19
+	VMAXPS      Z22, Z20, Z20
+	VCMPPS      $0x00, Z19, Z15, K1
+	VCMPPS      $0x00, Z20, Z16, K2
+	VCMPPS      $0x0c, Z19, Z15, K3
+	VCMPPS      $0x0c, Z20, Z16, K4
+	VSUBPS      Z15, Z17, K1, Z19
+	VSUBPS      Z16, Z18, K2, Z20
+	CMPB        273(CX), $0x00
+	JNE         kind224
+	VCVTPH2PS   64(DX), Z15
+	VCVTPH2PS   96(DX), Z16
+	JMP         done223
+
+kind224:
+	VPMOVZXWD 64(DX), Z15
+	VPSLLD    $0x10, Z15, Z15
+	VPMOVZXWD 96(DX), Z16
+	VPSLLD    $0x10, Z16, Z16
+	VMOVAPS   Z15, Z15
+	VMOVAPS   Z16, Z16
+	JMP       done223
+
+done223:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z19, Z15, Z17
@@ -6999,46 +7461,46 @@ done206:
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
 	CMPB      273(CX), $0x00
-	JNE       kind210
+	JNE       kind227
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around211
+	JNE       around228
 	VMOVDQU64 Y15, 64(SI)
 	VMOVDQU64 Y16, 96(SI)
-	JMP       stored212
+	JMP       stored229
 
-around211:
+around228:
 	VMOVNTDQ Y15, 64(SI)
 	VMOVNTDQ Y16, 96(SI)
 
-stored212:
-	JMP done209
+stored229:
+	JMP done226
 
-kind210:
+kind227:
 	VMOVDQA64 Z15, Z15
 	VPERMT2W  Z16, Z0, Z15
 	CMPB      76(CX), $0x00
-	JNE       around214
+	JNE       around231
 	VMOVDQU64 Z15, 64(SI)
-	JMP       stored215
+	JMP       stored232
 
-around214:
+around231:
 	VMOVNTDQ Z15, 64(SI)
 
-stored215:
-	JMP done209
+stored232:
+	JMP done226
 
-done209:
+done226:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block179
+	JMP  block196
 
-blocks180:
+blocks197:
 	VMOVUPS Z7, (R9)
 	VMOVUPS Z8, 64(R9)
 	VMOVUPS Z9, 128(R9)
@@ -7047,59 +7509,59 @@ blocks180:
 	VMOVUPS Z12, 64(R10)
 	VMOVUPS Z13, 128(R10)
 	VMOVUPS Z14, 192(R10)
-	JMP     rest177
+	JMP     rest194
 
-wide178:
-block216:
+wide195:
+block233:
 	CMPQ       AX, $0x00000040
-	JLT        blocks217
+	JLT        blocks234
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near218
+	JEQ        near235
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 (BX)(R12*1)
 	PREFETCHT1 64(BX)(R12*1)
 
-near218:
+near235:
 	XORQ R12, R12
 
-group219:
+group236:
 	CMPB    72(CX), $0x00
-	JEQ     loaded220
+	JEQ     loaded237
 	VMOVUPS (DI)(R12*4), Z1
 	VMOVUPS 64(DI)(R12*4), Z2
 
-loaded220:
+loaded237:
 	CMPB    73(CX), $0x00
-	JEQ     loaded221
+	JEQ     loaded238
 	VMOVUPS (R8)(R12*4), Z3
 	VMOVUPS 64(R8)(R12*4), Z4
 
-loaded221:
+loaded238:
 	CMPB      273(CX), $0x00
-	JNE       kind223
+	JNE       kind240
 	VCVTPH2PS (BX)(R12*2), Z7
 	VCVTPH2PS 32(BX)(R12*2), Z8
-	JMP       done222
+	JMP       done239
 
-kind223:
+kind240:
 	VPMOVZXWD (BX)(R12*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(BX)(R12*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done222
+	JMP       done239
 
-done222:
+done239:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal225
+	JNE    reciprocal242
 	VDIVPS Z1, Z7, Z7
 	VDIVPS Z2, Z8, Z8
-	JMP    divided226
+	JMP    divided243
 
-reciprocal225:
+reciprocal242:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z1, Z9, Z9
 	VMULPS       Z9, Z7, Z7
@@ -7107,7 +7569,7 @@ reciprocal225:
 	VDIVPS       Z2, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided226:
+divided243:
 	VANDPS.BCST all32_80000000<>+0(SB), Z7, Z9
 	VANDPS.BCST all32_80000000<>+0(SB), Z8, Z10
 	VANDPS.BCST all32_7f800000<>+0(SB), Z7, Z11
@@ -7139,21 +7601,21 @@ divided226:
 	VSUBPS      Z7, Z9, K1, Z11
 	VSUBPS      Z8, Z10, K2, Z12
 	CMPB        273(CX), $0x00
-	JNE         kind228
+	JNE         kind245
 	VCVTPH2PS   (DX)(R12*2), Z7
 	VCVTPH2PS   32(DX)(R12*2), Z8
-	JMP         done227
+	JMP         done244
 
-kind228:
+kind245:
 	VPMOVZXWD (DX)(R12*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(DX)(R12*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done227
+	JMP       done244
 
-done227:
+done244:
 	KORW      K3, K1, K5
 	KORW      K4, K2, K6
 	VMULPS    Z11, Z7, Z9
@@ -7177,95 +7639,95 @@ done227:
 	VMOVAPS.Z Z7, K1, Z7
 	VMOVAPS.Z Z8, K2, Z8
 	CMPB      273(CX), $0x00
-	JNE       kind231
+	JNE       kind248
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	CMPB      76(CX), $0x00
-	JNE       around232
+	JNE       around249
 	VMOVDQU64 Y7, (SI)(R12*2)
 	VMOVDQU64 Y8, 32(SI)(R12*2)
-	JMP       stored233
+	JMP       stored250
 
-around232:
+around249:
 	VMOVNTDQ Y7, (SI)(R12*2)
 	VMOVNTDQ Y8, 32(SI)(R12*2)
 
-stored233:
-	JMP done230
+stored250:
+	JMP done247
 
-kind231:
+kind248:
 	VMOVDQA64 Z7, Z7
 	VPERMT2W  Z8, Z0, Z7
 	CMPB      76(CX), $0x00
-	JNE       around235
+	JNE       around252
 	VMOVDQU64 Z7, (SI)(R12*2)
-	JMP       stored236
+	JMP       stored253
 
-around235:
+around252:
 	VMOVNTDQ Z7, (SI)(R12*2)
 
-stored236:
-	JMP done230
+stored253:
+	JMP done247
 
-done230:
+done247:
 	ADDQ $0x00000020, R12
 	CMPQ R12, $0x00000040
-	JNE  group219
+	JNE  group236
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	CMPB 74(CX), $0x00
-	JEQ  stay237
+	JEQ  stay254
 	ADDQ $0x00000100, R9
 	ADDQ $0x00000100, R10
 
-stay237:
+stay254:
 	SUBQ $0x00000040, AX
-	JMP  block216
+	JMP  block233
 
-blocks217:
-rest177:
-some238:
+blocks234:
+rest194:
+some255:
 	TESTQ     AX, AX
-	JLE       done239
+	JLE       done256
 	MOVQ      $-1, R12
 	BZHIQ     AX, R12, R12
 	KMOVW     R12, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded240
+	JEQ       loaded257
 	VMOVUPS.Z (DI), K1, Z1
 
-loaded240:
+loaded257:
 	CMPB      73(CX), $0x00
-	JEQ       loaded241
+	JEQ       loaded258
 	VMOVUPS.Z (R8), K1, Z3
 
-loaded241:
+loaded258:
 	CMPB        273(CX), $0x00
-	JNE         kind243
+	JNE         kind260
 	VCVTPH2PS.Z (BX), K1, Z0
-	JMP         done242
+	JMP         done259
 
-kind243:
+kind260:
 	VPMOVZXWD.Z (BX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVAPS     Z0, Z0
-	JMP         done242
+	JMP         done259
 
-done242:
+done259:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal245
+	JNE    reciprocal262
 	VDIVPS Z1, Z0, Z0
-	JMP    divided246
+	JMP    divided263
 
-reciprocal245:
+reciprocal262:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z2
 	VDIVPS       Z1, Z2, Z2
 	VMULPS       Z2, Z0, Z0
 
-divided246:
+divided263:
 	VANDPS.BCST all32_80000000<>+0(SB), Z0, Z2
 	VANDPS.BCST all32_7f800000<>+0(SB), Z0, Z4
 	VMAXPS      (R11), Z4, Z4
@@ -7282,17 +7744,17 @@ divided246:
 	VCMPPS      $0x0c, Z4, Z0, K3
 	VSUBPS      Z0, Z2, K2, Z4
 	CMPB        273(CX), $0x00
-	JNE         kind248
+	JNE         kind265
 	VCVTPH2PS.Z (DX), K1, Z0
-	JMP         done247
+	JMP         done264
 
-kind248:
+kind265:
 	VPMOVZXWD.Z (DX), K1, Z0
 	VPSLLD      $0x10, Z0, Z0
 	VMOVAPS     Z0, Z0
-	JMP         done247
+	JMP         done264
 
-done247:
+done264:
 	KORW      K3, K2, K4
 	VMULPS    Z4, Z0, Z2
 	VMOVAPS.Z Z2, K4, Z2
@@ -7305,18 +7767,18 @@ done247:
 	VMOVUPS   Z2, K1, (R10)
 	VMOVAPS.Z Z0, K2, Z0
 	CMPB      273(CX), $0x00
-	JNE       kind251
+	JNE       kind268
 	VCVTPS2PH $0x00, Z0, Y0
 	VMOVDQU16 Y0, K1, (SI)
-	JMP       done250
+	JMP       done267
 
-kind251:
+kind268:
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
 	VMOVDQU16 Y0, K1, (SI)
-	JMP       done250
+	JMP       done267
 
-done250:
+done267:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
@@ -7325,9 +7787,9 @@ done250:
 	ADDQ $0x00000040, R9
 	ADDQ $0x00000040, R10
 	SUBQ $0x00000010, AX
-	JMP  some238
+	JMP  some255
 
-done239:
+done256:
 	VZEROUPPER
 	RET
 

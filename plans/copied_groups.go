@@ -28,7 +28,7 @@ func (r *reduction[C]) mayCopyTiles(c *call, way int) bool {
 
 // short reports whether groups are so short that they are better copied than taken where they lie.
 func (r *reduction[C]) short(g *layout, n int64) bool {
-	return r.fold.short(r.groupedPlan, g, n) || r.fold.anyOrder && !r.takesExtremes(g, n)
+	return r.fold.short(r.groupedPlan, g, n) || r.fold.anyOrder && !r.takesExtremes(g, n, r.fold.together)
 }
 
 // cuts reports whether a data input, which is expanded along one of two dimensions, alone keeps these from being joined.

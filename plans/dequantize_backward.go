@@ -86,11 +86,18 @@ func sumGradients[C cpu.Compute](pl *plan, f *groupedPlan, kernel cpu.Striped, f
 func storeGradients[C cpu.Compute](p *Problem, scaleOperand int, factor float64) finisher[C] {
 	scaleType, gradScale, gradZero := p.DType("scale"), p.DType("grad_scale"), p.DType("grad_zero_point")
 	return func(w *worker, l *layout, cur *cursor, sums [2][]C) {
-		scale, g := cpu.BlockOf[C](&w.scratch, 2, len(sums[0])), C(factor)
-		cpu.Load(scale, l.span(cur, scaleOperand, scaleType))
-		for i, s := range scale {
-			sums[0][i] *= g
-			sums[1][i] = (0 - C(s*sums[1][i])) * g
+		g := C(factor)
+		if gradZero == tensor.None {
+			for i := range sums[0] {
+				sums[0][i] *= g
+			}
+		} else {
+			scale := cpu.BlockOf[C](&w.scratch, 2, len(sums[0]))
+			cpu.Load(scale, l.span(cur, scaleOperand, scaleType))
+			for i, s := range scale {
+				sums[0][i] *= g
+				sums[1][i] = (0 - C(s*sums[1][i])) * g
+			}
 		}
 		cpu.Store(l.span(cur, firstGroupValue, gradScale), sums[0])
 		cpu.Store(l.span(cur, firstGroupValue+1, gradZero), sums[1])

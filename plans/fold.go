@@ -20,7 +20,10 @@ type folder[C cpu.Compute] struct {
 	extremes cpu.GroupExtremes[C]
 	short    func(f *groupedPlan, l *layout, n int64) bool // whether groups of n elements are short enough for these
 	gathered int64                                         // the longest runs, in elements, that are gathered
-	anyOrder bool                                          // elements may be reduced in any order
+	// together is the longest groups that follow one another, in elements, whose extremes are found together, all of a
+	// call's: in longer ones there is little between one and the next. 0 for sums.
+	together int64
+	anyOrder bool // elements may be reduced in any order
 	finish   finisher[C]
 	// choose, if set, computes the results of groups of one run each in a single call,
 	// and store stores them.
@@ -83,7 +86,7 @@ func extremes[C cpu.Compute](t cpu.Types, finish finisher[C]) folder[C] {
 		columns: func(sums cpu.Columns[C], _ int) { sums.FoldMinMax() }, lanes: 1,
 		columnExtremes: pickSupport(cpu.ColumnExtremeRows[C](), t),
 		extremes:       pickSupport(cpu.GroupExtremeRows[C](), t),
-		short:          shortExtremes, gathered: longestGathered, anyOrder: true,
+		short:          shortExtremes, gathered: longestGathered, together: longestTogether, anyOrder: true,
 		finish: finish,
 	}
 }

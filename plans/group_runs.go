@@ -28,8 +28,9 @@ func (f *groupedPlan) tooShortRuns(n, rows, groups int64, held bool) bool {
 }
 
 // tryGroupRuns lays out a reduction of such groups, and returns the number of its
-// jobs; 0 where they lie otherwise. Whole groups that a call takes have up to longest elements.
-func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest int64) int64 {
+// jobs; 0 where they lie otherwise. Whole groups that a call takes have up to longest elements;
+// extremes of groups of up to together elements are found together.
+func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest, together int64) int64 {
 	g, m := &c.groups, &c.members
 	inner := g.dims - 1
 	rows, n := m.rows()
@@ -49,7 +50,7 @@ func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest int64) int64 
 		switch {
 		case held:
 			most = cpu.Block // room for their results
-		case anyOrder && f.takesExtremes(g, n):
+		case f.takesExtremes(g, n, together):
 			most = min(cpu.Block, max(8, nearBytes/(n*f.size[0])))
 		}
 		c.groupsPerTile = min(most, max(jobSize/2, min(longest, n*g.count()/calls))/n)
@@ -81,8 +82,8 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 		rows, size := c.members.rows()
 		n := int(size)
 		a := f.armGroups(c, w, first, groups)
-		atOnce := rows == 1 && fold.extremes != nil && f.takesExtremes(&c.groups, size)
-		if fold.choose != nil && rows == 1 && !atOnce {
+		together := rows == 1 && f.takesExtremes(&c.groups, size, fold.together)
+		if fold.choose != nil && rows == 1 && !together {
 			results := resultsOf[C](w, int(groups))
 			a.Ahead = c.nextGroups(f, 1)
 			if fold.choose(n, a, results) {
@@ -92,7 +93,7 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 			a = f.armGroups(c, w, first, groups)
 		}
 		var results [2][]C
-		if atOnce {
+		if together {
 			results = resultsOf[C](w, int(groups))
 			fold.extremes(&w.scratch, a.In[0], n, results)
 		} else {
@@ -187,12 +188,9 @@ func (f *groupedPlan) moveRows(c *call, w *worker, a *cpu.Args, first, to, by in
 	f.copyTile(c, w, a, first, int64(a.Runs.Steps), to)
 }
 
-// takesExtremes reports whether the extremes of all groups of a call are found together (cpu.GroupExtremes), and all
-// parameters chosen then: of groups that follow one another, unless they are so long that what is done between one and the
-// next takes no time.
-func (f *groupedPlan) takesExtremes(g *layout, n int64) bool {
-	const longest, longestBytes = 1024, 1 << 11 // measured on Zen 5, the latter with AVX-512
-	return g.stride[0][g.dims-1] == n*f.size[0] && n <= longest && (f.isa < cpu.AVX512 || n*f.size[0] < longestBytes)
+// takesExtremes reports whether the extremes of all groups of a call are found together, see folder.
+func (f *groupedPlan) takesExtremes(g *layout, n, longest int64) bool {
+	return n <= longest && g.stride[0][g.dims-1] == n*f.size[0]
 }
 
 // takesRows reports whether a call may take one of several runs of each group, of n elements.

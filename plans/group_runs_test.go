@@ -29,6 +29,11 @@ func TestGroupsOfRows(t *testing.T) {
 		"dynamic_quantize_per_channel x=f32[130,3,512] q=s8 axis=1 qmin=-128 qmax=127",
 		"dynamic_quantize_per_channel x=f32[1030,3,64] q=s8 axis=1 zero_point=i32 symmetric=false qmin=-128 qmax=127",
 		"choose_qparams_per_channel x=f32[1030,3,64] axis=1 qmin=-128 qmax=127",
+		"fake_quantize_per_token_backward grad_output=f32[700,16] zero_point=f32 grad_scale=f32 grad_zero_point=f32 qmin=-8 qmax=7",
+		"dynamic_quantize_per_group x=f32[40,1024] q=u8 zero_point=i32 group_size=32 symmetric=false qmin=0 qmax=255",
+		"dynamic_quantize_per_group x=bf16[90,70] q=s8 scale=bf16 group_size=35 qmin=-127 qmax=127",
+		"dynamic_quantize_per_group x=f16[300,511] q=s16 group_size=511 qmin=-127 qmax=127",
+		"choose_qparams_per_group x=f64[300,26] group_size=13 qmin=-127 qmax=127",
 	} {
 		c := finiteCase(t, text)
 		want := defined(t, c)

@@ -82,7 +82,7 @@ func (r *reduction[C]) ways() []way {
 			shortGroupJob(r.groupedPlan, r.kernel, r.fold, r.then), always,
 		},
 		inGroupRuns: {
-			func(c *call) int64 { return r.tryGroupRuns(c, r.fold.anyOrder, r.longestCall()) },
+			func(c *call) int64 { return r.tryGroupRuns(c, r.fold.anyOrder, r.longestCall(), r.fold.together) },
 			groupRunsJob(r.groupedPlan, r.kernel, r.fold, r.then),
 			func(c *call) bool { return c.members.dims == 1 || c.blocks == 1 && whole(c) },
 		},

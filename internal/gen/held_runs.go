@@ -37,6 +37,7 @@ func (k *kernel) heldRuns(n, params, steps reg.GPVirtual, block int) {
 	other, run, next, rest, done := k.newLabel("other"), k.newLabel("run"), k.newLabel("next"), k.newLabel("rest"), k.newLabel("done")
 	turn, over := k.newLabel("turn"), k.newLabel("over")
 	k.jumpUnless("held", other)
+	k.runsOfVectors(n, params, steps, run)
 	c.Label(run)
 	k.noteRow()
 	k.paramsOfRun(params)
@@ -76,6 +77,33 @@ func (k *kernel) heldRuns(n, params, steps reg.GPVirtual, block int) {
 	c.JNE(operand.LabelRef(run))
 	endFunction(c)
 	c.Label(other)
+}
+
+// runsOfVectors handles runs of a vector each, or less, whose sums begin with 0 and are folded, if these are such.
+func (k *kernel) runsOfVectors(n, params, steps reg.GPVirtual, other string) {
+	c, group, next, zero := k.c, k.group, k.newLabel("vector"), k.vector()
+	branch(c.CMPQ, n, operand.Imm(uint64(k.lanes)), c.JGT, other)
+	k.jumpUnless("folds", other)
+	k.jumpUnless("fresh", other)
+	k.emit("VPXORD", zero, zero, zero)
+	k.maskTail(n)
+	k.group, k.remain = 1, n
+	c.Label(next)
+	k.paramsOfRun(params)
+	for range k.op.sums {
+		v := k.vector()
+		k.emit("VMOVDQA64", zero, v)
+		k.held = append(k.held, value{v})
+	}
+	k.askForRun(k.lanes)
+	k.op.body(k)
+	k.foldSums()
+	k.forData(func(name string, _ *storage) { c.ADDQ(k.field(name+"Step"), k.ptr[name]) })
+	c.ADDQ(operand.U32(k.compute.size), params)
+	c.DECQ(steps)
+	c.JNE(operand.LabelRef(next))
+	endFunction(c)
+	k.group, k.remain, k.tail, k.held = group, nil, nil, nil
 }
 
 // restOfRun handles what is left of a run, less than two vectors, from an element on.
@@ -143,9 +171,11 @@ func (k *kernel) foldSums() {
 	c := k.c
 	var whole [2]reg.VecVirtual
 	for sum, v := range k.held {
-		k.emit("VADDPS", v[2], v[0], v[0])
-		k.emit("VADDPS", v[3], v[1], v[1])
-		k.emit("VADDPS", v[1], v[0], v[0])
+		for half := len(v) / 2; half > 0; half /= 2 {
+			for i := range half {
+				k.emit("VADDPS", v[i+half], v[i], v[i])
+			}
+		}
 		whole[sum] = v[0]
 	}
 	low, high := k.vector(), k.vector()

@@ -6,10 +6,16 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// fewExtremes are the kernels of groups of fewer elements than AVX2's take.
-var fewExtremes = map[tensor.DType]func(x *byte, n, count int, keep *int32, lo, hi *byte){
-	tensor.F32: fewExtremesAVX2F32, tensor.F16: fewExtremesAVX2F16, tensor.BF16: fewExtremesAVX2BF16,
+// groupExtremeKernel is what is generated for extremes of groups of elements of a type, of a least number of them at least.
+type groupExtremeKernel struct {
+	needs ISA
+	dtype tensor.DType
+	least int
+	run   func(x *byte, n, count int, lo, hi *byte)
 }
+
+// fewExtremesKernel takes groups of fewer elements than AVX2's kernels do: keep has all bits of the lanes that these are.
+type fewExtremesKernel func(x *byte, n, count int, keep *int32, lo, hi *byte)
 
 var groupExtremeRows, groupExtremeRows64 = fastRows(groupExtremesBy[float32]), fastRows(groupExtremesBy[float64])
 
