@@ -17,7 +17,9 @@ TEXT ·dequantizeAVX512C8F32(SB), NOSPLIT, $64-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
+	JNE   shared3
+	CMPB  284(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -27,77 +29,77 @@ TEXT ·dequantizeAVX512C8F32(SB), NOSPLIT, $64-16
 	JEQ   other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z0
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z2
+	VPERMPS     Z0, Z2, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
 
+near6:
 run5:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS 1024(SI), Z1
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS 1024(SI), Z3
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, DI
-	JGT  rest11
+whole7:
+	CMPQ R13, DI
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	CMPB      272(CX), $0x00
-	JNE       kind15
-	VPMOVSXBD (DX)(R12*1), Z2
-	VCVTDQ2PS Z2, Z2
-	VPMOVSXBD 16(DX)(R12*1), Z3
-	VCVTDQ2PS Z3, Z3
-	VPMOVSXBD 32(DX)(R12*1), Z4
-	VCVTDQ2PS Z4, Z4
-	VPMOVSXBD 48(DX)(R12*1), Z5
-	VCVTDQ2PS Z5, Z5
-	JMP       done14
-
-kind15:
-	CMPB      272(CX), $0x01
+asked14:
+	CMPB      280(CX), $0x00
 	JNE       kind16
-	VPMOVZXBD (DX)(R12*1), Z2
-	VCVTDQ2PS Z2, Z2
-	VPMOVZXBD 16(DX)(R12*1), Z3
-	VCVTDQ2PS Z3, Z3
-	VPMOVZXBD 32(DX)(R12*1), Z4
+	VPMOVSXBD (DX)(R13*1), Z4
 	VCVTDQ2PS Z4, Z4
-	VPMOVZXBD 48(DX)(R12*1), Z5
+	VPMOVSXBD 16(DX)(R13*1), Z5
 	VCVTDQ2PS Z5, Z5
-	VMOVAPS   Z2, Z2
-	VMOVAPS   Z3, Z3
-	VMOVAPS   Z4, Z4
-	VMOVAPS   Z5, Z5
-	JMP       done14
+	VPMOVSXBD 32(DX)(R13*1), Z6
+	VCVTDQ2PS Z6, Z6
+	VPMOVSXBD 48(DX)(R13*1), Z7
+	VCVTDQ2PS Z7, Z7
+	JMP       done15
 
 kind16:
-	CMPB        272(CX), $0x02
-	JNE         kind17
-	VPMOVSXBW   (DX)(R12*1), Y2
-	VPSLLW      $0x07, Y2, Y2
-	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
-	VPCMPEQW    all32_3f803f80<>+0(SB), Y3, K1
-	VPANDD      all32_bf80bf80<>+0(SB), Y2, Y2
-	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y2
-	VCVTPH2PS   Y2, Z2
-	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
-	VPMOVSXBW   16(DX)(R12*1), Y3
-	VPSLLW      $0x07, Y3, Y3
-	VPANDD      all32_3f803f80<>+0(SB), Y3, Y4
-	VPCMPEQW    all32_3f803f80<>+0(SB), Y4, K1
-	VPANDD      all32_bf80bf80<>+0(SB), Y3, Y3
-	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y3
-	VCVTPH2PS   Y3, Z3
-	VMULPS.BCST all32_43800000<>+0(SB), Z3, Z3
-	VPMOVSXBW   32(DX)(R12*1), Y4
+	CMPB      280(CX), $0x01
+	JNE       kind17
+	VPMOVZXBD (DX)(R13*1), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVZXBD 16(DX)(R13*1), Z5
+	VCVTDQ2PS Z5, Z5
+	VPMOVZXBD 32(DX)(R13*1), Z6
+	VCVTDQ2PS Z6, Z6
+	VPMOVZXBD 48(DX)(R13*1), Z7
+	VCVTDQ2PS Z7, Z7
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	JMP       done15
+
+kind17:
+	CMPB        280(CX), $0x02
+	JNE         kind18
+	VPMOVSXBW   (DX)(R13*1), Y4
 	VPSLLW      $0x07, Y4, Y4
 	VPANDD      all32_3f803f80<>+0(SB), Y4, Y5
 	VPCMPEQW    all32_3f803f80<>+0(SB), Y5, K1
@@ -105,7 +107,7 @@ kind16:
 	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y4
 	VCVTPH2PS   Y4, Z4
 	VMULPS.BCST all32_43800000<>+0(SB), Z4, Z4
-	VPMOVSXBW   48(DX)(R12*1), Y5
+	VPMOVSXBW   16(DX)(R13*1), Y5
 	VPSLLW      $0x07, Y5, Y5
 	VPANDD      all32_3f803f80<>+0(SB), Y5, Y6
 	VPCMPEQW    all32_3f803f80<>+0(SB), Y6, K1
@@ -113,257 +115,422 @@ kind16:
 	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y5
 	VCVTPH2PS   Y5, Z5
 	VMULPS.BCST all32_43800000<>+0(SB), Z5, Z5
-	VMOVAPS     Z2, Z2
-	VMOVAPS     Z3, Z3
+	VPMOVSXBW   32(DX)(R13*1), Y6
+	VPSLLW      $0x07, Y6, Y6
+	VPANDD      all32_3f803f80<>+0(SB), Y6, Y7
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y7, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y6, Y6
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y6
+	VCVTPH2PS   Y6, Z6
+	VMULPS.BCST all32_43800000<>+0(SB), Z6, Z6
+	VPMOVSXBW   48(DX)(R13*1), Y7
+	VPSLLW      $0x07, Y7, Y7
+	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y8, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y7, Y7
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y7
+	VCVTPH2PS   Y7, Z7
+	VMULPS.BCST all32_43800000<>+0(SB), Z7, Z7
 	VMOVAPS     Z4, Z4
 	VMOVAPS     Z5, Z5
-	JMP         done14
+	VMOVAPS     Z6, Z6
+	VMOVAPS     Z7, Z7
+	JMP         done15
 
-kind17:
-	VPMOVZXBW (DX)(R12*1), Y2
-	VPSLLW    $0x08, Y2, Y2
-	VCVTPH2PS Y2, Z2
-	VPMOVZXBW 16(DX)(R12*1), Y3
-	VPSLLW    $0x08, Y3, Y3
-	VCVTPH2PS Y3, Z3
-	VPMOVZXBW 32(DX)(R12*1), Y4
+kind18:
+	VPMOVZXBW (DX)(R13*1), Y4
 	VPSLLW    $0x08, Y4, Y4
 	VCVTPH2PS Y4, Z4
-	VPMOVZXBW 48(DX)(R12*1), Y5
+	VPMOVZXBW 16(DX)(R13*1), Y5
 	VPSLLW    $0x08, Y5, Y5
 	VCVTPH2PS Y5, Z5
-	VMOVAPS   Z2, Z2
-	VMOVAPS   Z3, Z3
+	VPMOVZXBW 32(DX)(R13*1), Y6
+	VPSLLW    $0x08, Y6, Y6
+	VCVTPH2PS Y6, Z6
+	VPMOVZXBW 48(DX)(R13*1), Y7
+	VPSLLW    $0x08, Y7, Y7
+	VCVTPH2PS Y7, Z7
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       done14
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	JMP       done15
 
-done14:
-	VSUBPS    Z1, Z2, Z2
-	VSUBPS    Z1, Z3, Z3
-	VSUBPS    Z1, Z4, Z4
-	VSUBPS    Z1, Z5, Z5
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VMULPS    Z0, Z5, Z5
+done15:
+	VSUBPS    Z3, Z4, Z4
+	VSUBPS    Z3, Z5, Z5
+	VSUBPS    Z3, Z6, Z6
+	VSUBPS    Z3, Z7, Z7
+	VMULPS    Z2, Z4, Z4
+	VMULPS    Z2, Z5, Z5
+	VMULPS    Z2, Z6, Z6
+	VMULPS    Z2, Z7, Z7
+	CMPB      284(CX), $0x00
+	JNE       join20
 	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU64 Z2, (BX)(R12*4)
-	VMOVDQU64 Z3, 64(BX)(R12*4)
-	VMOVDQU64 Z4, 128(BX)(R12*4)
-	VMOVDQU64 Z5, 192(BX)(R12*4)
+	JNE       around22
+	VMOVDQU64 Z4, (BX)(R13*4)
+	VMOVDQU64 Z5, 64(BX)(R13*4)
+	VMOVDQU64 Z6, 128(BX)(R13*4)
+	VMOVDQU64 Z7, 192(BX)(R13*4)
 
-stored20:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next10
+stored23:
+joined21:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	TESTQ R10, R10
+	JNE   some24
 
-line21:
-	CMPQ  R11, $0x00000010
-	JLT   lines22
-	TESTQ R9, R9
-	JNE   some23
-
-asked24:
-	CMPB      272(CX), $0x00
-	JNE       kind26
-	VPMOVSXBD (DX)(R12*1), Z2
-	VCVTDQ2PS Z2, Z2
-	JMP       done25
-
-kind26:
-	CMPB      272(CX), $0x01
-	JNE       kind27
-	VPMOVZXBD (DX)(R12*1), Z2
-	VCVTDQ2PS Z2, Z2
-	VMOVAPS   Z2, Z2
-	JMP       done25
-
-kind27:
-	CMPB        272(CX), $0x02
-	JNE         kind28
-	VPMOVSXBW   (DX)(R12*1), Y2
-	VPSLLW      $0x07, Y2, Y2
-	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
-	VPCMPEQW    all32_3f803f80<>+0(SB), Y3, K1
-	VPANDD      all32_bf80bf80<>+0(SB), Y2, Y2
-	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y2
-	VCVTPH2PS   Y2, Z2
-	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
-	VMOVAPS     Z2, Z2
-	JMP         done25
+asked25:
+	CMPQ      R12, $0x00000020
+	JLT       fewer26
+	CMPB      280(CX), $0x00
+	JNE       kind28
+	VPMOVSXBD (DX)(R13*1), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVSXBD 16(DX)(R13*1), Z5
+	VCVTDQ2PS Z5, Z5
+	JMP       done27
 
 kind28:
-	VPMOVZXBW (DX)(R12*1), Y2
-	VPSLLW    $0x08, Y2, Y2
-	VCVTPH2PS Y2, Z2
-	VMOVAPS   Z2, Z2
-	JMP       done25
+	CMPB      280(CX), $0x01
+	JNE       kind29
+	VPMOVZXBD (DX)(R13*1), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVZXBD 16(DX)(R13*1), Z5
+	VCVTDQ2PS Z5, Z5
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	JMP       done27
 
-done25:
-	VSUBPS    Z1, Z2, Z2
-	VMULPS    Z0, Z2, Z2
+kind29:
+	CMPB        280(CX), $0x02
+	JNE         kind30
+	VPMOVSXBW   (DX)(R13*1), Y4
+	VPSLLW      $0x07, Y4, Y4
+	VPANDD      all32_3f803f80<>+0(SB), Y4, Y5
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y5, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y4, Y4
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y4
+	VCVTPH2PS   Y4, Z4
+	VMULPS.BCST all32_43800000<>+0(SB), Z4, Z4
+	VPMOVSXBW   16(DX)(R13*1), Y5
+	VPSLLW      $0x07, Y5, Y5
+	VPANDD      all32_3f803f80<>+0(SB), Y5, Y6
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y6, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y5, Y5
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y5
+	VCVTPH2PS   Y5, Z5
+	VMULPS.BCST all32_43800000<>+0(SB), Z5, Z5
+	VMOVAPS     Z4, Z4
+	VMOVAPS     Z5, Z5
+	JMP         done27
+
+kind30:
+	VPMOVZXBW (DX)(R13*1), Y4
+	VPSLLW    $0x08, Y4, Y4
+	VCVTPH2PS Y4, Z4
+	VPMOVZXBW 16(DX)(R13*1), Y5
+	VPSLLW    $0x08, Y5, Y5
+	VCVTPH2PS Y5, Z5
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	JMP       done27
+
+done27:
+	VSUBPS    Z3, Z4, Z4
+	VSUBPS    Z3, Z5, Z5
+	VMULPS    Z2, Z4, Z4
+	VMULPS    Z2, Z5, Z5
+	CMPB      284(CX), $0x00
+	JNE       join32
 	CMPB      76(CX), $0x00
-	JNE       around30
-	VMOVDQU64 Z2, (BX)(R12*4)
+	JNE       around34
+	VMOVDQU64 Z4, (BX)(R13*4)
+	VMOVDQU64 Z5, 64(BX)(R13*4)
 
-stored31:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line21
+stored35:
+joined33:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
 
-lines22:
-	CMPB 275(CX), $0x00
-	JNE  tail32
-
-some7:
-some33:
-	TESTQ R11, R11
-	JLE   done34
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some35
-
-asked36:
-	CMPB        272(CX), $0x00
-	JNE         kind38
-	VPMOVSXBD.Z (DX)(R12*1), K1, Z2
-	VCVTDQ2PS   Z2, Z2
-	JMP         done37
+fewer26:
+	CMPQ      R12, $0x00000010
+	JLT       fewer36
+	CMPB      280(CX), $0x00
+	JNE       kind38
+	VPMOVSXBD (DX)(R13*1), Z4
+	VCVTDQ2PS Z4, Z4
+	JMP       done37
 
 kind38:
-	CMPB        272(CX), $0x01
-	JNE         kind39
-	VPMOVZXBD.Z (DX)(R12*1), K1, Z2
-	VCVTDQ2PS   Z2, Z2
-	VMOVAPS     Z2, Z2
-	JMP         done37
+	CMPB      280(CX), $0x01
+	JNE       kind39
+	VPMOVZXBD (DX)(R13*1), Z4
+	VCVTDQ2PS Z4, Z4
+	VMOVAPS   Z4, Z4
+	JMP       done37
 
 kind39:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind40
-	VPMOVSXBW.Z (DX)(R12*1), K1, Y2
-	VPSLLW      $0x07, Y2, Y2
-	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
-	VPCMPEQW    all32_3f803f80<>+0(SB), Y3, K2
-	VPANDD      all32_bf80bf80<>+0(SB), Y2, Y2
-	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y2
-	VCVTPH2PS   Y2, Z2
-	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
-	VMOVAPS     Z2, Z2
+	VPMOVSXBW   (DX)(R13*1), Y4
+	VPSLLW      $0x07, Y4, Y4
+	VPANDD      all32_3f803f80<>+0(SB), Y4, Y5
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y5, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y4, Y4
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y4
+	VCVTPH2PS   Y4, Z4
+	VMULPS.BCST all32_43800000<>+0(SB), Z4, Z4
+	VMOVAPS     Z4, Z4
 	JMP         done37
 
 kind40:
-	VPMOVZXBW.Z (DX)(R12*1), K1, Y2
-	VPSLLW      $0x08, Y2, Y2
-	VCVTPH2PS   Y2, Z2
-	VMOVAPS     Z2, Z2
-	JMP         done37
+	VPMOVZXBW (DX)(R13*1), Y4
+	VPSLLW    $0x08, Y4, Y4
+	VCVTPH2PS Y4, Z4
+	VMOVAPS   Z4, Z4
+	JMP       done37
 
 done37:
-	VSUBPS  Z1, Z2, Z2
-	VMULPS  Z0, Z2, Z2
-	VMOVUPS Z2, K1, (BX)(R12*4)
-	ADDQ    $0x00000010, R12
-	SUBQ    $0x00000010, R11
-	JMP     some33
+	VSUBPS    Z3, Z4, Z4
+	VMULPS    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join42
+	CMPB      76(CX), $0x00
+	JNE       around44
+	VMOVDQU64 Z4, (BX)(R13*4)
 
-done34:
-	CMPB 275(CX), $0x00
-	JNE  taken42
+stored45:
+joined43:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run5
+fewer36:
+	CMPB 283(CX), $0x00
+	JNE  tail46
+
+some8:
+some47:
+	TESTQ       R12, R12
+	JLE         done48
+	MOVQ        $-1, R14
+	BZHIQ       R12, R14, R14
+	KMOVW       R14, K1
+	CMPB        280(CX), $0x00
+	JNE         kind50
+	VPMOVSXBD.Z (DX)(R13*1), K1, Z4
+	VCVTDQ2PS   Z4, Z4
+	JMP         done49
+
+kind50:
+	CMPB        280(CX), $0x01
+	JNE         kind51
+	VPMOVZXBD.Z (DX)(R13*1), K1, Z4
+	VCVTDQ2PS   Z4, Z4
+	VMOVAPS     Z4, Z4
+	JMP         done49
+
+kind51:
+	CMPB        280(CX), $0x02
+	JNE         kind52
+	VPMOVSXBW.Z (DX)(R13*1), K1, Y4
+	VPSLLW      $0x07, Y4, Y4
+	VPANDD      all32_3f803f80<>+0(SB), Y4, Y5
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y5, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y4, Y4
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y4
+	VCVTPH2PS   Y4, Z4
+	VMULPS.BCST all32_43800000<>+0(SB), Z4, Z4
+	VMOVAPS     Z4, Z4
+	JMP         done49
+
+kind52:
+	VPMOVZXBW.Z (DX)(R13*1), K1, Y4
+	VPSLLW      $0x08, Y4, Y4
+	VCVTPH2PS   Y4, Z4
+	VMOVAPS     Z4, Z4
+	JMP         done49
+
+done49:
+	VSUBPS  Z3, Z4, Z4
+	VMULPS  Z2, Z4, Z4
+	CMPB    284(CX), $0x00
+	JNE     join54
+	VMOVUPS Z4, K1, (BX)(R13*4)
+
+joined55:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some47
+
+done48:
+	CMPB 283(CX), $0x00
+	JNE  taken56
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none57
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none57
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z0, Z1, Z0
+	VMOVDQU32 Z0, K1, (R9)
+
+none57:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*1)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*1)
+	JMP        asked14
 
-around19:
-	VMOVNTDQ Z2, (BX)(R12*4)
-	VMOVNTDQ Z3, 64(BX)(R12*4)
-	VMOVNTDQ Z4, 128(BX)(R12*4)
-	VMOVNTDQ Z5, 192(BX)(R12*4)
-	JMP      stored20
+around22:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	VMOVNTDQ Z5, 64(BX)(R13*4)
+	VMOVNTDQ Z6, 128(BX)(R13*4)
+	VMOVNTDQ Z7, 192(BX)(R13*4)
+	JMP      stored23
 
-some23:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*1)
-	JMP        asked24
+join20:
+	VMOVDQA64 Z1, Z8
+	VPERMI2PS Z4, Z0, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z6, Z5, Z0
+	VMOVNTDQ  Z0, 128(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z7, Z6, Z0
+	VMOVNTDQ  Z0, 192(R9)
+	VMOVDQA64 Z7, Z0
+	ADDQ      $0x00000100, R9
+	JMP       joined21
 
-around30:
-	VMOVNTDQ Z2, (BX)(R12*4)
-	JMP      stored31
+some24:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*1)
+	JMP        asked25
 
-tail32:
-	TESTQ R11, R11
-	JEQ   done8
+around34:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	VMOVNTDQ Z5, 64(BX)(R13*4)
+	JMP      stored35
+
+join32:
+	VMOVDQA64 Z1, Z6
+	VPERMI2PS Z4, Z0, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z5, Z0
+	ADDQ      $0x00000080, R9
+	JMP       joined33
+
+around44:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	JMP      stored45
+
+join42:
+	VMOVDQA64 Z1, Z5
+	VPERMI2PS Z4, Z0, Z5
+	VMOVNTDQ  Z5, (R9)
+	VMOVDQA64 Z4, Z0
+	ADDQ      $0x00000040, R9
+	JMP       joined43
+
+tail46:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some35:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*1)
-	JMP        asked36
+join54:
+	VMOVDQA64   Z1, Z5
+	VPERMI2PS   Z4, Z0, Z5
+	SUBQ        R12, 256(CX)
+	JG          part58
+	VMOVNTDQ    Z5, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z4, Z1, Z0
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z4
+	VPERMPS     Z0, Z4, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
+	JMP         kept59
 
-taken42:
-	ADDQ      R11, R12
+part58:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z0
+	VPERMPS     Z5, Z0, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
+
+kept59:
+	JMP joined55
+
+taken56:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z2
-	VMOVNTDQ  Z2, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R12)
+	JMP       whole7
 
 other2:
-step43:
+step60:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned45
+	JEQ     aligned62
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -373,29 +540,29 @@ step43:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some46
+	JMP     some63
 
-aligned45:
-turn47:
+aligned62:
+turn64:
 	CMPQ AX, 104(CX)
-	JLT  turns49
+	JLT  turns66
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand50:
+strand67:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block48:
+block65:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near51
+	JEQ        near68
 	PREFETCHT1 (DX)(R12*1)
 
-near51:
-	CMPB      272(CX), $0x00
-	JNE       kind53
+near68:
+	CMPB      280(CX), $0x00
+	JNE       kind70
 	VPMOVSXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXBD 16(DX), Z3
@@ -404,11 +571,11 @@ near51:
 	VCVTDQ2PS Z4, Z4
 	VPMOVSXBD 48(DX), Z5
 	VCVTDQ2PS Z5, Z5
-	JMP       done52
+	JMP       done69
 
-kind53:
-	CMPB      272(CX), $0x01
-	JNE       kind54
+kind70:
+	CMPB      280(CX), $0x01
+	JNE       kind71
 	VPMOVZXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXBD 16(DX), Z3
@@ -421,11 +588,11 @@ kind53:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       done52
+	JMP       done69
 
-kind54:
-	CMPB        272(CX), $0x02
-	JNE         kind55
+kind71:
+	CMPB        280(CX), $0x02
+	JNE         kind72
 	VPMOVSXBW   (DX), Y2
 	VPSLLW      $0x07, Y2, Y2
 	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
@@ -462,9 +629,9 @@ kind54:
 	VMOVAPS     Z3, Z3
 	VMOVAPS     Z4, Z4
 	VMOVAPS     Z5, Z5
-	JMP         done52
+	JMP         done69
 
-kind55:
+kind72:
 	VPMOVZXBW (DX), Y2
 	VPSLLW    $0x08, Y2, Y2
 	VCVTPH2PS Y2, Z2
@@ -481,9 +648,9 @@ kind55:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       done52
+	JMP       done69
 
-done52:
+done69:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -493,71 +660,71 @@ done52:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around57
+	JNE       around74
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored58
+	JMP       stored75
 
-around57:
+around74:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored58:
+stored75:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block48
+	JNE  block65
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand50
+	JNE  strand67
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn47
+	JMP  turn64
 
-turns49:
-some46:
-some59:
+turns66:
+some63:
+some76:
 	TESTQ      AX, AX
-	JLE        done60
+	JLE        done77
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near61
+	JEQ        near78
 	PREFETCHT1 (DX)(R9*1)
 
-near61:
+near78:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand62:
+strand79:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
-	CMPB         272(CX), $0x00
-	JNE          kind64
+	CMPB         280(CX), $0x00
+	JNE          kind81
 	VPMOVSXBD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
-	JMP          done63
+	JMP          done80
 
-kind64:
-	CMPB        272(CX), $0x01
-	JNE         kind65
+kind81:
+	CMPB        280(CX), $0x01
+	JNE         kind82
 	VPMOVZXBD.Z (DX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done63
+	JMP         done80
 
-kind65:
-	CMPB        272(CX), $0x02
-	JNE         kind66
+kind82:
+	CMPB        280(CX), $0x02
+	JNE         kind83
 	VPMOVSXBW.Z (DX), K1, Y2
 	VPSLLW      $0x07, Y2, Y2
 	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
@@ -567,16 +734,16 @@ kind65:
 	VCVTPH2PS   Y2, Z2
 	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done63
+	JMP         done80
 
-kind66:
+kind83:
 	VPMOVZXBW.Z (DX), K1, Y2
 	VPSLLW      $0x08, Y2, Y2
 	VCVTPH2PS   Y2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done63
+	JMP         done80
 
-done63:
+done80:
 	VSUBPS  Z1, Z2, Z1
 	VMULPS  Z0, Z1, Z0
 	VMOVUPS Z0, K1, (BX)
@@ -586,7 +753,7 @@ done63:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000004, R10
 	DECQ    R9
-	JNE     strand62
+	JNE     strand79
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -594,29 +761,29 @@ done63:
 	ADDQ    $+16, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000010, AX
-	JMP     some59
+	JMP     some76
 
-done60:
+done77:
 	TESTQ DI, DI
-	JL    whole68
+	JL    whole85
 	LEAQ  (DX)(AX*1), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned45
+	JMP   aligned62
 
-whole68:
+whole85:
 	DECQ R8
-	JEQ  steps44
+	JEQ  steps61
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step43
+	JMP  step60
 
-steps44:
+steps61:
 	VZEROUPPER
 	RET
 
@@ -634,33 +801,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block70:
+block87:
 	CMPQ       AX, $0x00000040
-	JLT        blocks71
+	JLT        blocks88
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near72
+	JEQ        near89
 	PREFETCHT1 (DX)(R8*1)
 
-near72:
+near89:
 	CMPB    72(CX), $0x00
-	JEQ     loaded73
+	JEQ     loaded90
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded73:
+loaded90:
 	CMPB    73(CX), $0x00
-	JEQ     loaded74
+	JEQ     loaded91
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded74:
-	CMPB      272(CX), $0x00
-	JNE       kind76
+loaded91:
+	CMPB      280(CX), $0x00
+	JNE       kind93
 	VPMOVSXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXBD 16(DX), Z9
@@ -669,11 +836,11 @@ loaded74:
 	VCVTDQ2PS Z10, Z10
 	VPMOVSXBD 48(DX), Z11
 	VCVTDQ2PS Z11, Z11
-	JMP       done75
+	JMP       done92
 
-kind76:
-	CMPB      272(CX), $0x01
-	JNE       kind77
+kind93:
+	CMPB      280(CX), $0x01
+	JNE       kind94
 	VPMOVZXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXBD 16(DX), Z9
@@ -686,11 +853,11 @@ kind76:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done75
+	JMP       done92
 
-kind77:
-	CMPB        272(CX), $0x02
-	JNE         kind78
+kind94:
+	CMPB        280(CX), $0x02
+	JNE         kind95
 	VPMOVSXBW   (DX), Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
@@ -727,9 +894,9 @@ kind77:
 	VMOVAPS     Z9, Z9
 	VMOVAPS     Z10, Z10
 	VMOVAPS     Z11, Z11
-	JMP         done75
+	JMP         done92
 
-kind78:
+kind95:
 	VPMOVZXBW (DX), Y8
 	VPSLLW    $0x08, Y8, Y8
 	VCVTPH2PS Y8, Z8
@@ -746,9 +913,9 @@ kind78:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done75
+	JMP       done92
 
-done75:
+done92:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -758,61 +925,61 @@ done75:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around80
+	JNE       around97
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored81
+	JMP       stored98
 
-around80:
+around97:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored81:
+stored98:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block70
+	JMP  block87
 
-blocks71:
-some82:
+blocks88:
+some99:
 	TESTQ     AX, AX
-	JLE       done83
+	JLE       done100
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded84
+	JEQ       loaded101
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded84:
+loaded101:
 	CMPB      73(CX), $0x00
-	JEQ       loaded85
+	JEQ       loaded102
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded85:
-	CMPB        272(CX), $0x00
-	JNE         kind87
+loaded102:
+	CMPB        280(CX), $0x00
+	JNE         kind104
 	VPMOVSXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         done86
+	JMP         done103
 
-kind87:
-	CMPB        272(CX), $0x01
-	JNE         kind88
+kind104:
+	CMPB        280(CX), $0x01
+	JNE         kind105
 	VPMOVZXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done86
+	JMP         done103
 
-kind88:
-	CMPB        272(CX), $0x02
-	JNE         kind89
+kind105:
+	CMPB        280(CX), $0x02
+	JNE         kind106
 	VPMOVSXBW.Z (DX), K1, Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
@@ -822,16 +989,16 @@ kind88:
 	VCVTPH2PS   Y8, Z8
 	VMULPS.BCST all32_43800000<>+0(SB), Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done86
+	JMP         done103
 
-kind89:
+kind106:
 	VPMOVZXBW.Z (DX), K1, Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done86
+	JMP         done103
 
-done86:
+done103:
 	VSUBPS  Z4, Z8, Z8
 	VMULPS  Z0, Z8, Z8
 	VMOVUPS Z8, K1, (BX)
@@ -840,10 +1007,10 @@ done86:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000010, AX
-	JMP     some82
+	JMP     some99
 
-done83:
-	DECQ 264(CX)
+done100:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -857,6 +1024,24 @@ done83:
 last:
 	VZEROUPPER
 	RET
+
+DATA numbers16x32<>+0(SB)/1, $0x00
+DATA numbers16x32<>+1(SB)/1, $0x01
+DATA numbers16x32<>+2(SB)/1, $0x02
+DATA numbers16x32<>+3(SB)/1, $0x03
+DATA numbers16x32<>+4(SB)/1, $0x04
+DATA numbers16x32<>+5(SB)/1, $0x05
+DATA numbers16x32<>+6(SB)/1, $0x06
+DATA numbers16x32<>+7(SB)/1, $0x07
+DATA numbers16x32<>+8(SB)/1, $0x08
+DATA numbers16x32<>+9(SB)/1, $0x09
+DATA numbers16x32<>+10(SB)/1, $0x0a
+DATA numbers16x32<>+11(SB)/1, $0x0b
+DATA numbers16x32<>+12(SB)/1, $0x0c
+DATA numbers16x32<>+13(SB)/1, $0x0d
+DATA numbers16x32<>+14(SB)/1, $0x0e
+DATA numbers16x32<>+15(SB)/1, $0x0f
+GLOBL numbers16x32<>(SB), RODATA|NOPTR, $16
 
 DATA all32_3f803f80<>+0(SB)/4, $0x3f803f80
 DATA all32_3f803f80<>+4(SB)/4, $0x3f803f80
@@ -911,7 +1096,9 @@ TEXT ·dequantizeAVX512C8F64(SB), NOSPLIT, $64-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
+	JNE   shared3
+	CMPB  284(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -921,79 +1108,77 @@ TEXT ·dequantizeAVX512C8F64(SB), NOSPLIT, $64-16
 	JEQ   other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -32(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -32(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x03, R12
+	NEGQ        R12
+	ADDQ        $0x08, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z0
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z2
+	VPERMPD     Z0, Z2, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
 
+near6:
 run5:
-	VBROADCASTSD (SI), Z0
-	VBROADCASTSD 1024(SI), Z1
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD 1024(SI), Z3
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, DI
-	JGT  rest11
+whole7:
+	CMPQ R13, DI
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	CMPB      272(CX), $0x00
-	JNE       kind15
-	VPMOVSXBD (DX)(R12*1), Y2
-	VCVTDQ2PD Y2, Z2
-	VPMOVSXBD 8(DX)(R12*1), Y3
-	VCVTDQ2PD Y3, Z3
-	VPMOVSXBD 16(DX)(R12*1), Y4
-	VCVTDQ2PD Y4, Z4
-	VPMOVSXBD 24(DX)(R12*1), Y5
-	VCVTDQ2PD Y5, Z5
-	JMP       done14
-
-kind15:
-	CMPB      272(CX), $0x01
+asked14:
+	CMPB      280(CX), $0x00
 	JNE       kind16
-	VPMOVZXBD (DX)(R12*1), Y2
-	VCVTDQ2PD Y2, Z2
-	VPMOVZXBD 8(DX)(R12*1), Y3
-	VCVTDQ2PD Y3, Z3
-	VPMOVZXBD 16(DX)(R12*1), Y4
+	VPMOVSXBD (DX)(R13*1), Y4
 	VCVTDQ2PD Y4, Z4
-	VPMOVZXBD 24(DX)(R12*1), Y5
+	VPMOVSXBD 8(DX)(R13*1), Y5
 	VCVTDQ2PD Y5, Z5
-	VMOVAPD   Z2, Z2
-	VMOVAPD   Z3, Z3
-	VMOVAPD   Z4, Z4
-	VMOVAPD   Z5, Z5
-	JMP       done14
+	VPMOVSXBD 16(DX)(R13*1), Y6
+	VCVTDQ2PD Y6, Z6
+	VPMOVSXBD 24(DX)(R13*1), Y7
+	VCVTDQ2PD Y7, Z7
+	JMP       done15
 
 kind16:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x01
 	JNE       kind17
-	VPMOVSXBW (DX)(R12*1), X2
-	VPSLLW    $0x07, X2, X2
-	VPANDD    all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, K1
-	VPANDD    all32_bf80bf80<>+0(SB), X2, X2
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VCVTPS2PD Y2, Z2
-	VPMOVSXBW 8(DX)(R12*1), X3
-	VPSLLW    $0x07, X3, X3
-	VPANDD    all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, K1
-	VPANDD    all32_bf80bf80<>+0(SB), X3, X3
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VCVTPS2PD Y3, Z3
-	VPMOVSXBW 16(DX)(R12*1), X4
+	VPMOVZXBD (DX)(R13*1), Y4
+	VCVTDQ2PD Y4, Z4
+	VPMOVZXBD 8(DX)(R13*1), Y5
+	VCVTDQ2PD Y5, Z5
+	VPMOVZXBD 16(DX)(R13*1), Y6
+	VCVTDQ2PD Y6, Z6
+	VPMOVZXBD 24(DX)(R13*1), Y7
+	VCVTDQ2PD Y7, Z7
+	VMOVAPD   Z4, Z4
+	VMOVAPD   Z5, Z5
+	VMOVAPD   Z6, Z6
+	VMOVAPD   Z7, Z7
+	JMP       done15
+
+kind17:
+	CMPB      280(CX), $0x02
+	JNE       kind18
+	VPMOVSXBW (DX)(R13*1), X4
 	VPSLLW    $0x07, X4, X4
 	VPANDD    all32_3f803f80<>+0(SB), X4, X5
 	VPCMPEQW  all32_3f803f80<>+0(SB), X5, K1
@@ -1002,7 +1187,7 @@ kind16:
 	VCVTPH2PS X4, Y4
 	VMULPS    all32_43800000<>+0(SB), Y4, Y4
 	VCVTPS2PD Y4, Z4
-	VPMOVSXBW 24(DX)(R12*1), X5
+	VPMOVSXBW 8(DX)(R13*1), X5
 	VPSLLW    $0x07, X5, X5
 	VPANDD    all32_3f803f80<>+0(SB), X5, X6
 	VPCMPEQW  all32_3f803f80<>+0(SB), X6, K1
@@ -1011,265 +1196,436 @@ kind16:
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
 	VCVTPS2PD Y5, Z5
-	VMOVAPD   Z2, Z2
-	VMOVAPD   Z3, Z3
+	VPMOVSXBW 16(DX)(R13*1), X6
+	VPSLLW    $0x07, X6, X6
+	VPANDD    all32_3f803f80<>+0(SB), X6, X7
+	VPCMPEQW  all32_3f803f80<>+0(SB), X7, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X6, X6
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X6
+	VCVTPH2PS X6, Y6
+	VMULPS    all32_43800000<>+0(SB), Y6, Y6
+	VCVTPS2PD Y6, Z6
+	VPMOVSXBW 24(DX)(R13*1), X7
+	VPSLLW    $0x07, X7, X7
+	VPANDD    all32_3f803f80<>+0(SB), X7, X8
+	VPCMPEQW  all32_3f803f80<>+0(SB), X8, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X7, X7
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X7
+	VCVTPH2PS X7, Y7
+	VMULPS    all32_43800000<>+0(SB), Y7, Y7
+	VCVTPS2PD Y7, Z7
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done14
+	VMOVAPD   Z6, Z6
+	VMOVAPD   Z7, Z7
+	JMP       done15
 
-kind17:
-	VPMOVZXBW (DX)(R12*1), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VCVTPS2PD Y2, Z2
-	VPMOVZXBW 8(DX)(R12*1), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VCVTPS2PD Y3, Z3
-	VPMOVZXBW 16(DX)(R12*1), X4
+kind18:
+	VPMOVZXBW (DX)(R13*1), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
 	VCVTPS2PD Y4, Z4
-	VPMOVZXBW 24(DX)(R12*1), X5
+	VPMOVZXBW 8(DX)(R13*1), X5
 	VPSLLW    $0x08, X5, X5
 	VCVTPH2PS X5, Y5
 	VCVTPS2PD Y5, Z5
-	VMOVAPD   Z2, Z2
-	VMOVAPD   Z3, Z3
+	VPMOVZXBW 16(DX)(R13*1), X6
+	VPSLLW    $0x08, X6, X6
+	VCVTPH2PS X6, Y6
+	VCVTPS2PD Y6, Z6
+	VPMOVZXBW 24(DX)(R13*1), X7
+	VPSLLW    $0x08, X7, X7
+	VCVTPH2PS X7, Y7
+	VCVTPS2PD Y7, Z7
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done14
+	VMOVAPD   Z6, Z6
+	VMOVAPD   Z7, Z7
+	JMP       done15
 
-done14:
-	VSUBPD    Z1, Z2, Z2
-	VSUBPD    Z1, Z3, Z3
-	VSUBPD    Z1, Z4, Z4
-	VSUBPD    Z1, Z5, Z5
-	VMULPD    Z0, Z2, Z2
-	VMULPD    Z0, Z3, Z3
-	VMULPD    Z0, Z4, Z4
-	VMULPD    Z0, Z5, Z5
+done15:
+	VSUBPD    Z3, Z4, Z4
+	VSUBPD    Z3, Z5, Z5
+	VSUBPD    Z3, Z6, Z6
+	VSUBPD    Z3, Z7, Z7
+	VMULPD    Z2, Z4, Z4
+	VMULPD    Z2, Z5, Z5
+	VMULPD    Z2, Z6, Z6
+	VMULPD    Z2, Z7, Z7
+	CMPB      284(CX), $0x00
+	JNE       join20
 	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU64 Z2, (BX)(R12*8)
-	VMOVDQU64 Z3, 64(BX)(R12*8)
-	VMOVDQU64 Z4, 128(BX)(R12*8)
-	VMOVDQU64 Z5, 192(BX)(R12*8)
+	JNE       around22
+	VMOVDQU64 Z4, (BX)(R13*8)
+	VMOVDQU64 Z5, 64(BX)(R13*8)
+	VMOVDQU64 Z6, 128(BX)(R13*8)
+	VMOVDQU64 Z7, 192(BX)(R13*8)
 
-stored20:
-	ADDQ $0x00000020, R12
-	CMPQ R12, DI
-	JLE  next10
+stored23:
+joined21:
+	ADDQ $0x00000020, R13
+	CMPQ R13, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	TESTQ R10, R10
+	JNE   some24
 
-line21:
-	CMPQ  R11, $0x00000008
-	JLT   lines22
-	TESTQ R9, R9
-	JNE   some23
-
-asked24:
-	CMPB      272(CX), $0x00
-	JNE       kind26
-	VPMOVSXBD (DX)(R12*1), Y2
-	VCVTDQ2PD Y2, Z2
-	JMP       done25
-
-kind26:
-	CMPB      272(CX), $0x01
-	JNE       kind27
-	VPMOVZXBD (DX)(R12*1), Y2
-	VCVTDQ2PD Y2, Z2
-	VMOVAPD   Z2, Z2
-	JMP       done25
-
-kind27:
-	CMPB      272(CX), $0x02
+asked25:
+	CMPQ      R12, $0x00000010
+	JLT       fewer26
+	CMPB      280(CX), $0x00
 	JNE       kind28
-	VPMOVSXBW (DX)(R12*1), X2
-	VPSLLW    $0x07, X2, X2
-	VPANDD    all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, K1
-	VPANDD    all32_bf80bf80<>+0(SB), X2, X2
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VCVTPS2PD Y2, Z2
-	VMOVAPD   Z2, Z2
-	JMP       done25
+	VPMOVSXBD (DX)(R13*1), Y4
+	VCVTDQ2PD Y4, Z4
+	VPMOVSXBD 8(DX)(R13*1), Y5
+	VCVTDQ2PD Y5, Z5
+	JMP       done27
 
 kind28:
-	VPMOVZXBW (DX)(R12*1), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VCVTPS2PD Y2, Z2
-	VMOVAPD   Z2, Z2
-	JMP       done25
+	CMPB      280(CX), $0x01
+	JNE       kind29
+	VPMOVZXBD (DX)(R13*1), Y4
+	VCVTDQ2PD Y4, Z4
+	VPMOVZXBD 8(DX)(R13*1), Y5
+	VCVTDQ2PD Y5, Z5
+	VMOVAPD   Z4, Z4
+	VMOVAPD   Z5, Z5
+	JMP       done27
 
-done25:
-	VSUBPD    Z1, Z2, Z2
-	VMULPD    Z0, Z2, Z2
+kind29:
+	CMPB      280(CX), $0x02
+	JNE       kind30
+	VPMOVSXBW (DX)(R13*1), X4
+	VPSLLW    $0x07, X4, X4
+	VPANDD    all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X4, X4
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VCVTPS2PD Y4, Z4
+	VPMOVSXBW 8(DX)(R13*1), X5
+	VPSLLW    $0x07, X5, X5
+	VPANDD    all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X5, X5
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	VCVTPS2PD Y5, Z5
+	VMOVAPD   Z4, Z4
+	VMOVAPD   Z5, Z5
+	JMP       done27
+
+kind30:
+	VPMOVZXBW (DX)(R13*1), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VCVTPS2PD Y4, Z4
+	VPMOVZXBW 8(DX)(R13*1), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VCVTPS2PD Y5, Z5
+	VMOVAPD   Z4, Z4
+	VMOVAPD   Z5, Z5
+	JMP       done27
+
+done27:
+	VSUBPD    Z3, Z4, Z4
+	VSUBPD    Z3, Z5, Z5
+	VMULPD    Z2, Z4, Z4
+	VMULPD    Z2, Z5, Z5
+	CMPB      284(CX), $0x00
+	JNE       join32
 	CMPB      76(CX), $0x00
-	JNE       around30
-	VMOVDQU64 Z2, (BX)(R12*8)
+	JNE       around34
+	VMOVDQU64 Z4, (BX)(R13*8)
+	VMOVDQU64 Z5, 64(BX)(R13*8)
 
-stored31:
-	ADDQ $0x00000008, R12
-	SUBQ $0x00000008, R11
-	JMP  line21
+stored35:
+joined33:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-lines22:
-	CMPB 275(CX), $0x00
-	JNE  tail32
-
-some7:
-some33:
-	TESTQ R11, R11
-	JLE   done34
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some35
-
-asked36:
-	CMPB        272(CX), $0x00
-	JNE         kind38
-	VPMOVSXBD.Z (DX)(R12*1), K1, Y2
-	VCVTDQ2PD   Y2, Z2
-	JMP         done37
+fewer26:
+	CMPQ      R12, $0x00000008
+	JLT       fewer36
+	CMPB      280(CX), $0x00
+	JNE       kind38
+	VPMOVSXBD (DX)(R13*1), Y4
+	VCVTDQ2PD Y4, Z4
+	JMP       done37
 
 kind38:
-	CMPB        272(CX), $0x01
-	JNE         kind39
-	VPMOVZXBD.Z (DX)(R12*1), K1, Y2
-	VCVTDQ2PD   Y2, Z2
-	VMOVAPD     Z2, Z2
-	JMP         done37
+	CMPB      280(CX), $0x01
+	JNE       kind39
+	VPMOVZXBD (DX)(R13*1), Y4
+	VCVTDQ2PD Y4, Z4
+	VMOVAPD   Z4, Z4
+	JMP       done37
 
 kind39:
-	CMPB        272(CX), $0x02
-	JNE         kind40
-	VPMOVSXBW.Z (DX)(R12*1), K1, X2
-	VPSLLW      $0x07, X2, X2
-	VPANDD      all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW    all32_3f803f80<>+0(SB), X3, K2
-	VPANDD      all32_bf80bf80<>+0(SB), X2, X2
-	VMOVDQU16   all32_7e007e00<>+0(SB), K2, X2
-	VCVTPH2PS   X2, Y2
-	VMULPS      all32_43800000<>+0(SB), Y2, Y2
-	VCVTPS2PD   Y2, Z2
-	VMOVAPD     Z2, Z2
-	JMP         done37
+	CMPB      280(CX), $0x02
+	JNE       kind40
+	VPMOVSXBW (DX)(R13*1), X4
+	VPSLLW    $0x07, X4, X4
+	VPANDD    all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X4, X4
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VCVTPS2PD Y4, Z4
+	VMOVAPD   Z4, Z4
+	JMP       done37
 
 kind40:
-	VPMOVZXBW.Z (DX)(R12*1), K1, X2
-	VPSLLW      $0x08, X2, X2
-	VCVTPH2PS   X2, Y2
-	VCVTPS2PD   Y2, Z2
-	VMOVAPD     Z2, Z2
-	JMP         done37
+	VPMOVZXBW (DX)(R13*1), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VCVTPS2PD Y4, Z4
+	VMOVAPD   Z4, Z4
+	JMP       done37
 
 done37:
-	VSUBPD  Z1, Z2, Z2
-	VMULPD  Z0, Z2, Z2
-	VMOVUPD Z2, K1, (BX)(R12*8)
-	ADDQ    $0x00000008, R12
-	SUBQ    $0x00000008, R11
-	JMP     some33
+	VSUBPD    Z3, Z4, Z4
+	VMULPD    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join42
+	CMPB      76(CX), $0x00
+	JNE       around44
+	VMOVDQU64 Z4, (BX)(R13*8)
 
-done34:
-	CMPB 275(CX), $0x00
-	JNE  taken42
+stored45:
+joined43:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ R8
-	JNE  run5
+fewer36:
+	CMPB 283(CX), $0x00
+	JNE  tail46
+
+some8:
+some47:
+	TESTQ       R12, R12
+	JLE         done48
+	MOVQ        $-1, R14
+	BZHIQ       R12, R14, R14
+	KMOVW       R14, K1
+	CMPB        280(CX), $0x00
+	JNE         kind50
+	VPMOVSXBD.Z (DX)(R13*1), K1, Y4
+	VCVTDQ2PD   Y4, Z4
+	JMP         done49
+
+kind50:
+	CMPB        280(CX), $0x01
+	JNE         kind51
+	VPMOVZXBD.Z (DX)(R13*1), K1, Y4
+	VCVTDQ2PD   Y4, Z4
+	VMOVAPD     Z4, Z4
+	JMP         done49
+
+kind51:
+	CMPB        280(CX), $0x02
+	JNE         kind52
+	VPMOVSXBW.Z (DX)(R13*1), K1, X4
+	VPSLLW      $0x07, X4, X4
+	VPANDD      all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW    all32_3f803f80<>+0(SB), X5, K2
+	VPANDD      all32_bf80bf80<>+0(SB), X4, X4
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, X4
+	VCVTPH2PS   X4, Y4
+	VMULPS      all32_43800000<>+0(SB), Y4, Y4
+	VCVTPS2PD   Y4, Z4
+	VMOVAPD     Z4, Z4
+	JMP         done49
+
+kind52:
+	VPMOVZXBW.Z (DX)(R13*1), K1, X4
+	VPSLLW      $0x08, X4, X4
+	VCVTPH2PS   X4, Y4
+	VCVTPS2PD   Y4, Z4
+	VMOVAPD     Z4, Z4
+	JMP         done49
+
+done49:
+	VSUBPD  Z3, Z4, Z4
+	VMULPD  Z2, Z4, Z4
+	CMPB    284(CX), $0x00
+	JNE     join54
+	VMOVUPD Z4, K1, (BX)(R13*8)
+
+joined55:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+	JMP  some47
+
+done48:
+	CMPB 283(CX), $0x00
+	JNE  taken56
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000008, SI
+	DECQ      R8
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none57
+	MOVQ      $0x00000008, R12
+	SUBQ      256(CX), R12
+	JEQ       none57
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPD   Z0, Z1, Z0
+	VMOVDQU64 Z0, K1, (R9)
+
+none57:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x03, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x03, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*1)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*1)
+	JMP        asked14
 
-around19:
-	VMOVNTDQ Z2, (BX)(R12*8)
-	VMOVNTDQ Z3, 64(BX)(R12*8)
-	VMOVNTDQ Z4, 128(BX)(R12*8)
-	VMOVNTDQ Z5, 192(BX)(R12*8)
-	JMP      stored20
+around22:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	VMOVNTDQ Z5, 64(BX)(R13*8)
+	VMOVNTDQ Z6, 128(BX)(R13*8)
+	VMOVNTDQ Z7, 192(BX)(R13*8)
+	JMP      stored23
 
-some23:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*1)
-	JMP        asked24
+join20:
+	VMOVDQA64 Z1, Z8
+	VPERMI2PD Z4, Z0, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z6, Z5, Z0
+	VMOVNTDQ  Z0, 128(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z7, Z6, Z0
+	VMOVNTDQ  Z0, 192(R9)
+	VMOVDQA64 Z7, Z0
+	ADDQ      $0x00000100, R9
+	JMP       joined21
 
-around30:
-	VMOVNTDQ Z2, (BX)(R12*8)
-	JMP      stored31
+some24:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*1)
+	JMP        asked25
 
-tail32:
-	TESTQ R11, R11
-	JEQ   done8
+around34:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	VMOVNTDQ Z5, 64(BX)(R13*8)
+	JMP      stored35
+
+join32:
+	VMOVDQA64 Z1, Z6
+	VPERMI2PD Z4, Z0, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z5, Z0
+	ADDQ      $0x00000080, R9
+	JMP       joined33
+
+around44:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	JMP      stored45
+
+join42:
+	VMOVDQA64 Z1, Z5
+	VPERMI2PD Z4, Z0, Z5
+	VMOVNTDQ  Z5, (R9)
+	VMOVDQA64 Z4, Z0
+	ADDQ      $0x00000040, R9
+	JMP       joined43
+
+tail46:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x03, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x03, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some35:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*1)
-	JMP        asked36
+join54:
+	VMOVDQA64   Z1, Z5
+	VPERMI2PD   Z4, Z0, Z5
+	SUBQ        R12, 256(CX)
+	JG          part58
+	VMOVNTDQ    Z5, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x08, 256(CX)
+	VPERMPD     Z4, Z1, Z0
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z4
+	VPERMPD     Z0, Z4, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
+	JMP         kept59
 
-taken42:
-	ADDQ      R11, R12
+part58:
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z0
+	VPERMPD     Z5, Z0, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
+
+kept59:
+	JMP joined55
+
+taken56:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x03, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z2
-	VMOVNTDQ  Z2, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x03, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R12)
+	JMP       whole7
 
 other2:
-step43:
+step60:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned45
+	JEQ     aligned62
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1279,29 +1635,29 @@ step43:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some46
+	JMP     some63
 
-aligned45:
-turn47:
+aligned62:
+turn64:
 	CMPQ AX, 104(CX)
-	JLT  turns49
+	JLT  turns66
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand50:
+strand67:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block48:
+block65:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near51
+	JEQ        near68
 	PREFETCHT1 (DX)(R12*1)
 
-near51:
-	CMPB      272(CX), $0x00
-	JNE       kind53
+near68:
+	CMPB      280(CX), $0x00
+	JNE       kind70
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVSXBD 8(DX), Y3
@@ -1310,11 +1666,11 @@ near51:
 	VCVTDQ2PD Y4, Z4
 	VPMOVSXBD 24(DX), Y5
 	VCVTDQ2PD Y5, Z5
-	JMP       done52
+	JMP       done69
 
-kind53:
-	CMPB      272(CX), $0x01
-	JNE       kind54
+kind70:
+	CMPB      280(CX), $0x01
+	JNE       kind71
 	VPMOVZXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVZXBD 8(DX), Y3
@@ -1327,11 +1683,11 @@ kind53:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done52
+	JMP       done69
 
-kind54:
-	CMPB      272(CX), $0x02
-	JNE       kind55
+kind71:
+	CMPB      280(CX), $0x02
+	JNE       kind72
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPANDD    all32_3f803f80<>+0(SB), X2, X3
@@ -1372,9 +1728,9 @@ kind54:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done52
+	JMP       done69
 
-kind55:
+kind72:
 	VPMOVZXBW (DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -1395,9 +1751,9 @@ kind55:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done52
+	JMP       done69
 
-done52:
+done69:
 	VSUBPD    Z1, Z2, Z2
 	VSUBPD    Z1, Z3, Z3
 	VSUBPD    Z1, Z4, Z4
@@ -1407,71 +1763,71 @@ done52:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around57
+	JNE       around74
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored58
+	JMP       stored75
 
-around57:
+around74:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored58:
+stored75:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block48
+	JNE  block65
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand50
+	JNE  strand67
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn47
+	JMP  turn64
 
-turns49:
-some46:
-some59:
+turns66:
+some63:
+some76:
 	TESTQ      AX, AX
-	JLE        done60
+	JLE        done77
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near61
+	JEQ        near78
 	PREFETCHT1 (DX)(R9*1)
 
-near61:
+near78:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand62:
+strand79:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
-	CMPB         272(CX), $0x00
-	JNE          kind64
+	CMPB         280(CX), $0x00
+	JNE          kind81
 	VPMOVSXBD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
-	JMP          done63
+	JMP          done80
 
-kind64:
-	CMPB        272(CX), $0x01
-	JNE         kind65
+kind81:
+	CMPB        280(CX), $0x01
+	JNE         kind82
 	VPMOVZXBD.Z (DX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done63
+	JMP         done80
 
-kind65:
-	CMPB        272(CX), $0x02
-	JNE         kind66
+kind82:
+	CMPB        280(CX), $0x02
+	JNE         kind83
 	VPMOVSXBW.Z (DX), K1, X2
 	VPSLLW      $0x07, X2, X2
 	VPANDD      all32_3f803f80<>+0(SB), X2, X3
@@ -1482,17 +1838,17 @@ kind65:
 	VMULPS      all32_43800000<>+0(SB), Y2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done63
+	JMP         done80
 
-kind66:
+kind83:
 	VPMOVZXBW.Z (DX), K1, X2
 	VPSLLW      $0x08, X2, X2
 	VCVTPH2PS   X2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done63
+	JMP         done80
 
-done63:
+done80:
 	VSUBPD  Z1, Z2, Z1
 	VMULPD  Z0, Z1, Z0
 	VMOVUPD Z0, K1, (BX)
@@ -1502,7 +1858,7 @@ done63:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000008, R10
 	DECQ    R9
-	JNE     strand62
+	JNE     strand79
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -1510,29 +1866,29 @@ done63:
 	ADDQ    $+8, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000008, AX
-	JMP     some59
+	JMP     some76
 
-done60:
+done77:
 	TESTQ DI, DI
-	JL    whole68
+	JL    whole85
 	LEAQ  (DX)(AX*1), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned45
+	JMP   aligned62
 
-whole68:
+whole85:
 	DECQ R8
-	JEQ  steps44
+	JEQ  steps61
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step43
+	JMP  step60
 
-steps44:
+steps61:
 	VZEROUPPER
 	RET
 
@@ -1550,33 +1906,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block70:
+block87:
 	CMPQ       AX, $0x00000020
-	JLT        blocks71
+	JLT        blocks88
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near72
+	JEQ        near89
 	PREFETCHT1 (DX)(R8*1)
 
-near72:
+near89:
 	CMPB    72(CX), $0x00
-	JEQ     loaded73
+	JEQ     loaded90
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded73:
+loaded90:
 	CMPB    73(CX), $0x00
-	JEQ     loaded74
+	JEQ     loaded91
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded74:
-	CMPB      272(CX), $0x00
-	JNE       kind76
+loaded91:
+	CMPB      280(CX), $0x00
+	JNE       kind93
 	VPMOVSXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVSXBD 8(DX), Y9
@@ -1585,11 +1941,11 @@ loaded74:
 	VCVTDQ2PD Y10, Z10
 	VPMOVSXBD 24(DX), Y11
 	VCVTDQ2PD Y11, Z11
-	JMP       done75
+	JMP       done92
 
-kind76:
-	CMPB      272(CX), $0x01
-	JNE       kind77
+kind93:
+	CMPB      280(CX), $0x01
+	JNE       kind94
 	VPMOVZXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVZXBD 8(DX), Y9
@@ -1602,11 +1958,11 @@ kind76:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done75
+	JMP       done92
 
-kind77:
-	CMPB      272(CX), $0x02
-	JNE       kind78
+kind94:
+	CMPB      280(CX), $0x02
+	JNE       kind95
 	VPMOVSXBW (DX), X8
 	VPSLLW    $0x07, X8, X8
 	VPANDD    all32_3f803f80<>+0(SB), X8, X9
@@ -1647,9 +2003,9 @@ kind77:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done75
+	JMP       done92
 
-kind78:
+kind95:
 	VPMOVZXBW (DX), X8
 	VPSLLW    $0x08, X8, X8
 	VCVTPH2PS X8, Y8
@@ -1670,9 +2026,9 @@ kind78:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done75
+	JMP       done92
 
-done75:
+done92:
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
 	VSUBPD    Z6, Z10, Z10
@@ -1682,61 +2038,61 @@ done75:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around80
+	JNE       around97
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored81
+	JMP       stored98
 
-around80:
+around97:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored81:
+stored98:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block70
+	JMP  block87
 
-blocks71:
-some82:
+blocks88:
+some99:
 	TESTQ     AX, AX
-	JLE       done83
+	JLE       done100
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded84
+	JEQ       loaded101
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded84:
+loaded101:
 	CMPB      73(CX), $0x00
-	JEQ       loaded85
+	JEQ       loaded102
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded85:
-	CMPB        272(CX), $0x00
-	JNE         kind87
+loaded102:
+	CMPB        280(CX), $0x00
+	JNE         kind104
 	VPMOVSXBD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
-	JMP         done86
+	JMP         done103
 
-kind87:
-	CMPB        272(CX), $0x01
-	JNE         kind88
+kind104:
+	CMPB        280(CX), $0x01
+	JNE         kind105
 	VPMOVZXBD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done86
+	JMP         done103
 
-kind88:
-	CMPB        272(CX), $0x02
-	JNE         kind89
+kind105:
+	CMPB        280(CX), $0x02
+	JNE         kind106
 	VPMOVSXBW.Z (DX), K1, X8
 	VPSLLW      $0x07, X8, X8
 	VPANDD      all32_3f803f80<>+0(SB), X8, X9
@@ -1747,17 +2103,17 @@ kind88:
 	VMULPS      all32_43800000<>+0(SB), Y8, Y8
 	VCVTPS2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done86
+	JMP         done103
 
-kind89:
+kind106:
 	VPMOVZXBW.Z (DX), K1, X8
 	VPSLLW      $0x08, X8, X8
 	VCVTPH2PS   X8, Y8
 	VCVTPS2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done86
+	JMP         done103
 
-done86:
+done103:
 	VSUBPD  Z4, Z8, Z8
 	VMULPD  Z0, Z8, Z8
 	VMOVUPD Z8, K1, (BX)
@@ -1766,10 +2122,10 @@ done86:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000008, AX
-	JMP     some82
+	JMP     some99
 
-done83:
-	DECQ 264(CX)
+done100:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -1783,6 +2139,16 @@ done83:
 last:
 	VZEROUPPER
 	RET
+
+DATA numbers8x64<>+0(SB)/1, $0x00
+DATA numbers8x64<>+1(SB)/1, $0x01
+DATA numbers8x64<>+2(SB)/1, $0x02
+DATA numbers8x64<>+3(SB)/1, $0x03
+DATA numbers8x64<>+4(SB)/1, $0x04
+DATA numbers8x64<>+5(SB)/1, $0x05
+DATA numbers8x64<>+6(SB)/1, $0x06
+DATA numbers8x64<>+7(SB)/1, $0x07
+GLOBL numbers8x64<>(SB), RODATA|NOPTR, $8
 
 // func dequantizeAVX512C8H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
@@ -1802,7 +2168,7 @@ TEXT ·dequantizeAVX512C8H16(SB), NOSPLIT, $64-16
 	TESTQ        R8, R8
 	JEQ          one1
 	MOVQ         112(CX), SI
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -1822,7 +2188,7 @@ run5:
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS 1024(SI), Z6
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -1834,7 +2200,7 @@ next10:
 	JNE   some12
 
 asked13:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind15
 	VPMOVSXBD (DX)(R12*1), Z7
 	VCVTDQ2PS Z7, Z7
@@ -1847,7 +2213,7 @@ asked13:
 	JMP       done14
 
 kind15:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind16
 	VPMOVZXBD (DX)(R12*1), Z7
 	VCVTDQ2PS Z7, Z7
@@ -1864,7 +2230,7 @@ kind15:
 	JMP       done14
 
 kind16:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind17
 	VPMOVSXBW   (DX)(R12*1), Y7
 	VPSLLW      $0x07, Y7, Y7
@@ -1932,7 +2298,7 @@ done14:
 	VMULPS    Z5, Z8, Z8
 	VMULPS    Z5, Z9, Z9
 	VMULPS    Z5, Z10, Z10
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind20
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
@@ -1987,38 +2353,37 @@ done19:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line26:
-	CMPQ  R11, $0x00000020
-	JLT   lines27
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done8
 	TESTQ R9, R9
-	JNE   some28
+	JNE   some26
 
-asked29:
-	CMPB      272(CX), $0x00
-	JNE       kind31
+asked27:
+	CMPQ      R11, $0x00000020
+	JLT       fewer28
+	CMPB      280(CX), $0x00
+	JNE       kind30
 	VPMOVSXBD (DX)(R12*1), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVSXBD 16(DX)(R12*1), Z8
 	VCVTDQ2PS Z8, Z8
-	JMP       done30
+	JMP       done29
 
-kind31:
-	CMPB      272(CX), $0x01
-	JNE       kind32
+kind30:
+	CMPB      280(CX), $0x01
+	JNE       kind31
 	VPMOVZXBD (DX)(R12*1), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVZXBD 16(DX)(R12*1), Z8
 	VCVTDQ2PS Z8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done30
+	JMP       done29
 
-kind32:
-	CMPB        272(CX), $0x02
-	JNE         kind33
+kind31:
+	CMPB        280(CX), $0x02
+	JNE         kind32
 	VPMOVSXBW   (DX)(R12*1), Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
@@ -2037,9 +2402,9 @@ kind32:
 	VMULPS.BCST all32_43800000<>+0(SB), Z8, Z8
 	VMOVAPS     Z7, Z7
 	VMOVAPS     Z8, Z8
-	JMP         done30
+	JMP         done29
 
-kind33:
+kind32:
 	VPMOVZXBW (DX)(R12*1), Y7
 	VPSLLW    $0x08, Y7, Y7
 	VCVTPH2PS Y7, Z7
@@ -2048,26 +2413,26 @@ kind33:
 	VCVTPH2PS Y8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done30
+	JMP       done29
 
-done30:
+done29:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VMULPS    Z5, Z7, Z7
 	VMULPS    Z5, Z8, Z8
-	CMPB      273(CX), $0x00
-	JNE       kind36
+	CMPB      281(CX), $0x00
+	JNE       kind35
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around36
 	VMOVDQU64 Y7, (BX)(R12*2)
 	VMOVDQU64 Y8, 32(BX)(R12*2)
 
-stored38:
-	JMP done35
+stored37:
+	JMP done34
 
-kind36:
+kind35:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z9
 	VPADDD    Z2, Z7, K1, Z9
@@ -2081,49 +2446,44 @@ kind36:
 	VMOVDQA64 Z9, Z7
 	VPERMT2W  Z10, Z4, Z7
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around39
 	VMOVDQU64 Z7, (BX)(R12*2)
 
-stored41:
-	JMP done35
+stored40:
+	JMP done34
 
-done35:
+done34:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line26
 
-lines27:
-	CMPB 275(CX), $0x00
-	JNE  tail42
+fewer28:
+	CMPB 283(CX), $0x00
+	JNE  tail41
 
 some7:
-some43:
-	TESTQ R11, R11
-	JLE   done44
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some45
-
-asked46:
-	CMPB        272(CX), $0x00
-	JNE         kind48
+some42:
+	TESTQ       R11, R11
+	JLE         done43
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
+	CMPB        280(CX), $0x00
+	JNE         kind45
 	VPMOVSXBD.Z (DX)(R12*1), K1, Z7
 	VCVTDQ2PS   Z7, Z7
-	JMP         done47
+	JMP         done44
 
-kind48:
-	CMPB        272(CX), $0x01
-	JNE         kind49
+kind45:
+	CMPB        280(CX), $0x01
+	JNE         kind46
 	VPMOVZXBD.Z (DX)(R12*1), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done47
+	JMP         done44
 
-kind49:
-	CMPB        272(CX), $0x02
-	JNE         kind50
+kind46:
+	CMPB        280(CX), $0x02
+	JNE         kind47
 	VPMOVSXBW.Z (DX)(R12*1), K1, Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
@@ -2133,25 +2493,25 @@ kind49:
 	VCVTPH2PS   Y7, Z7
 	VMULPS.BCST all32_43800000<>+0(SB), Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done47
+	JMP         done44
 
-kind50:
+kind47:
 	VPMOVZXBW.Z (DX)(R12*1), K1, Y7
 	VPSLLW      $0x08, Y7, Y7
 	VCVTPH2PS   Y7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done47
+	JMP         done44
 
-done47:
+done44:
 	VSUBPS    Z6, Z7, Z7
 	VMULPS    Z5, Z7, Z7
-	CMPB      273(CX), $0x00
-	JNE       kind53
+	CMPB      281(CX), $0x00
+	JNE       kind50
 	VCVTPS2PH $0x00, Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)(R12*2)
-	JMP       done52
+	JMP       done49
 
-kind53:
+kind50:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -2160,16 +2520,16 @@ kind53:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)(R12*2)
-	JMP       done52
+	JMP       done49
 
-done52:
+done49:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  some43
+	JMP  some42
 
-done44:
-	CMPB 275(CX), $0x00
-	JNE  taken55
+done43:
+	CMPB 283(CX), $0x00
+	JNE  taken52
 
 done8:
 	ADDQ 152(CX), R10
@@ -2189,7 +2549,7 @@ head9:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -2212,46 +2572,41 @@ around24:
 	VMOVNTDQ Z8, 64(BX)(R12*2)
 	JMP      stored25
 
-some28:
+some26:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*1)
-	JMP        asked29
+	JMP        asked27
 
-around37:
+around36:
 	VMOVNTDQ Y7, (BX)(R12*2)
 	VMOVNTDQ Y8, 32(BX)(R12*2)
-	JMP      stored38
+	JMP      stored37
 
-around40:
+around39:
 	VMOVNTDQ Z7, (BX)(R12*2)
-	JMP      stored41
+	JMP      stored40
 
-tail42:
+tail41:
 	TESTQ R11, R11
 	JEQ   done8
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some7
 
-some45:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*1)
-	JMP        asked46
-
-taken55:
+taken52:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -2260,12 +2615,12 @@ taken55:
 	JMP       whole6
 
 other2:
-step56:
+step53:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned58
+	JEQ     aligned55
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -2275,29 +2630,29 @@ step56:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some59
+	JMP     some56
 
-aligned58:
-turn60:
+aligned55:
+turn57:
 	CMPQ AX, 104(CX)
-	JLT  turns62
+	JLT  turns59
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand63:
+strand60:
 	VBROADCASTSS (R11), Z5
 	VBROADCASTSS 1024(R11), Z6
 	MOVQ         104(CX), R9
 
-block61:
+block58:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near64
+	JEQ        near61
 	PREFETCHT1 (DX)(R12*1)
 
-near64:
-	CMPB      272(CX), $0x00
-	JNE       kind66
+near61:
+	CMPB      280(CX), $0x00
+	JNE       kind63
 	VPMOVSXBD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVSXBD 16(DX), Z8
@@ -2306,11 +2661,11 @@ near64:
 	VCVTDQ2PS Z9, Z9
 	VPMOVSXBD 48(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	JMP       done65
+	JMP       done62
 
-kind66:
-	CMPB      272(CX), $0x01
-	JNE       kind67
+kind63:
+	CMPB      280(CX), $0x01
+	JNE       kind64
 	VPMOVZXBD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVZXBD 16(DX), Z8
@@ -2323,11 +2678,11 @@ kind66:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done65
+	JMP       done62
 
-kind67:
-	CMPB        272(CX), $0x02
-	JNE         kind68
+kind64:
+	CMPB        280(CX), $0x02
+	JNE         kind65
 	VPMOVSXBW   (DX), Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
@@ -2364,9 +2719,9 @@ kind67:
 	VMOVAPS     Z8, Z8
 	VMOVAPS     Z9, Z9
 	VMOVAPS     Z10, Z10
-	JMP         done65
+	JMP         done62
 
-kind68:
+kind65:
 	VPMOVZXBW (DX), Y7
 	VPSLLW    $0x08, Y7, Y7
 	VCVTPH2PS Y7, Z7
@@ -2383,9 +2738,9 @@ kind68:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done65
+	JMP       done62
 
-done65:
+done62:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VSUBPS    Z6, Z9, Z9
@@ -2394,30 +2749,30 @@ done65:
 	VMULPS    Z5, Z8, Z8
 	VMULPS    Z5, Z9, Z9
 	VMULPS    Z5, Z10, Z10
-	CMPB      273(CX), $0x00
-	JNE       kind71
+	CMPB      281(CX), $0x00
+	JNE       kind68
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around72
+	JNE       around69
 	VMOVDQU64 Y7, (BX)
 	VMOVDQU64 Y8, 32(BX)
 	VMOVDQU64 Y9, 64(BX)
 	VMOVDQU64 Y10, 96(BX)
-	JMP       stored73
+	JMP       stored70
 
-around72:
+around69:
 	VMOVNTDQ Y7, (BX)
 	VMOVNTDQ Y8, 32(BX)
 	VMOVNTDQ Y9, 64(BX)
 	VMOVNTDQ Y10, 96(BX)
 
-stored73:
-	JMP done70
+stored70:
+	JMP done67
 
-kind71:
+kind68:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z11
 	VPADDD    Z2, Z7, K1, Z11
@@ -2443,70 +2798,70 @@ kind71:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around75
+	JNE       around72
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored76
+	JMP       stored73
 
-around75:
+around72:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored76:
-	JMP done70
+stored73:
+	JMP done67
 
-done70:
+done67:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block61
+	JNE  block58
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand63
+	JNE  strand60
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn60
+	JMP  turn57
 
-turns62:
-some59:
-some77:
+turns59:
+some56:
+some74:
 	TESTQ      AX, AX
-	JLE        done78
+	JLE        done75
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near79
+	JEQ        near76
 	PREFETCHT1 (DX)(R9*1)
 
-near79:
+near76:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand80:
+strand77:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
-	CMPB         272(CX), $0x00
-	JNE          kind82
+	CMPB         280(CX), $0x00
+	JNE          kind79
 	VPMOVSXBD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
-	JMP          done81
+	JMP          done78
 
-kind82:
-	CMPB        272(CX), $0x01
-	JNE         kind83
+kind79:
+	CMPB        280(CX), $0x01
+	JNE         kind80
 	VPMOVZXBD.Z (DX), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done81
+	JMP         done78
 
-kind83:
-	CMPB        272(CX), $0x02
-	JNE         kind84
+kind80:
+	CMPB        280(CX), $0x02
+	JNE         kind81
 	VPMOVSXBW.Z (DX), K1, Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
@@ -2516,25 +2871,25 @@ kind83:
 	VCVTPH2PS   Y7, Z7
 	VMULPS.BCST all32_43800000<>+0(SB), Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done81
+	JMP         done78
 
-kind84:
+kind81:
 	VPMOVZXBW.Z (DX), K1, Y7
 	VPSLLW      $0x08, Y7, Y7
 	VCVTPH2PS   Y7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done81
+	JMP         done78
 
-done81:
+done78:
 	VSUBPS    Z6, Z7, Z6
 	VMULPS    Z5, Z6, Z5
-	CMPB      273(CX), $0x00
-	JNE       kind87
+	CMPB      281(CX), $0x00
+	JNE       kind84
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done86
+	JMP       done83
 
-kind87:
+kind84:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -2543,16 +2898,16 @@ kind87:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done86
+	JMP       done83
 
-done86:
+done83:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand80
+	JNE  strand77
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -2560,29 +2915,29 @@ done86:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some77
+	JMP  some74
 
-done78:
+done75:
 	TESTQ DI, DI
-	JL    whole89
+	JL    whole86
 	LEAQ  (DX)(AX*1), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned58
+	JMP   aligned55
 
-whole89:
+whole86:
 	DECQ R8
-	JEQ  steps57
+	JEQ  steps54
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step56
+	JMP  step53
 
-steps57:
+steps54:
 	VZEROUPPER
 	RET
 
@@ -2600,33 +2955,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block91:
+block88:
 	CMPQ       AX, $0x00000040
-	JLT        blocks92
+	JLT        blocks89
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near93
+	JEQ        near90
 	PREFETCHT1 (DX)(R8*1)
 
-near93:
+near90:
 	CMPB    72(CX), $0x00
-	JEQ     loaded94
+	JEQ     loaded91
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded94:
+loaded91:
 	CMPB    73(CX), $0x00
-	JEQ     loaded95
+	JEQ     loaded92
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded95:
-	CMPB      272(CX), $0x00
-	JNE       kind97
+loaded92:
+	CMPB      280(CX), $0x00
+	JNE       kind94
 	VPMOVSXBD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVSXBD 16(DX), Z14
@@ -2635,11 +2990,11 @@ loaded95:
 	VCVTDQ2PS Z15, Z15
 	VPMOVSXBD 48(DX), Z16
 	VCVTDQ2PS Z16, Z16
-	JMP       done96
+	JMP       done93
 
-kind97:
-	CMPB      272(CX), $0x01
-	JNE       kind98
+kind94:
+	CMPB      280(CX), $0x01
+	JNE       kind95
 	VPMOVZXBD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVZXBD 16(DX), Z14
@@ -2652,11 +3007,11 @@ kind97:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done96
+	JMP       done93
 
-kind98:
-	CMPB        272(CX), $0x02
-	JNE         kind99
+kind95:
+	CMPB        280(CX), $0x02
+	JNE         kind96
 	VPMOVSXBW   (DX), Y13
 	VPSLLW      $0x07, Y13, Y13
 	VPANDD      all32_3f803f80<>+0(SB), Y13, Y14
@@ -2693,9 +3048,9 @@ kind98:
 	VMOVAPS     Z14, Z14
 	VMOVAPS     Z15, Z15
 	VMOVAPS     Z16, Z16
-	JMP         done96
+	JMP         done93
 
-kind99:
+kind96:
 	VPMOVZXBW (DX), Y13
 	VPSLLW    $0x08, Y13, Y13
 	VCVTPH2PS Y13, Z13
@@ -2712,9 +3067,9 @@ kind99:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done96
+	JMP       done93
 
-done96:
+done93:
 	VSUBPS    Z9, Z13, Z13
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
@@ -2723,30 +3078,30 @@ done96:
 	VMULPS    Z6, Z14, Z14
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
-	CMPB      273(CX), $0x00
-	JNE       kind102
+	CMPB      281(CX), $0x00
+	JNE       kind99
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around103
+	JNE       around100
 	VMOVDQU64 Y13, (BX)
 	VMOVDQU64 Y14, 32(BX)
 	VMOVDQU64 Y15, 64(BX)
 	VMOVDQU64 Y16, 96(BX)
-	JMP       stored104
+	JMP       stored101
 
-around103:
+around100:
 	VMOVNTDQ Y13, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored104:
-	JMP done101
+stored101:
+	JMP done98
 
-kind102:
+kind99:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -2772,60 +3127,60 @@ kind102:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around106
+	JNE       around103
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored107
+	JMP       stored104
 
-around106:
+around103:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored107:
-	JMP done101
+stored104:
+	JMP done98
 
-done101:
+done98:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block91
+	JMP  block88
 
-blocks92:
-some108:
+blocks89:
+some105:
 	TESTQ     AX, AX
-	JLE       done109
+	JLE       done106
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded110
+	JEQ       loaded107
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded110:
+loaded107:
 	CMPB      73(CX), $0x00
-	JEQ       loaded111
+	JEQ       loaded108
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded111:
-	CMPB        272(CX), $0x00
-	JNE         kind113
+loaded108:
+	CMPB        280(CX), $0x00
+	JNE         kind110
 	VPMOVSXBD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
-	JMP         done112
+	JMP         done109
 
-kind113:
-	CMPB        272(CX), $0x01
-	JNE         kind114
+kind110:
+	CMPB        280(CX), $0x01
+	JNE         kind111
 	VPMOVZXBD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done112
+	JMP         done109
 
-kind114:
-	CMPB        272(CX), $0x02
-	JNE         kind115
+kind111:
+	CMPB        280(CX), $0x02
+	JNE         kind112
 	VPMOVSXBW.Z (DX), K1, Y13
 	VPSLLW      $0x07, Y13, Y13
 	VPANDD      all32_3f803f80<>+0(SB), Y13, Y14
@@ -2835,25 +3190,25 @@ kind114:
 	VCVTPH2PS   Y13, Z13
 	VMULPS.BCST all32_43800000<>+0(SB), Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done112
+	JMP         done109
 
-kind115:
+kind112:
 	VPMOVZXBW.Z (DX), K1, Y13
 	VPSLLW      $0x08, Y13, Y13
 	VCVTPH2PS   Y13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done112
+	JMP         done109
 
-done112:
+done109:
 	VSUBPS    Z9, Z13, Z13
 	VMULPS    Z5, Z13, Z13
-	CMPB      273(CX), $0x00
-	JNE       kind118
+	CMPB      281(CX), $0x00
+	JNE       kind115
 	VCVTPS2PH $0x00, Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done117
+	JMP       done114
 
-kind118:
+kind115:
 	VPTESTMD  Z0, Z13, K2
 	VPADDD    Z1, Z13, Z14
 	VPADDD    Z2, Z13, K2, Z14
@@ -2862,18 +3217,18 @@ kind118:
 	VPSRLD    $0x10, Z14, Z13
 	VPMOVDW   Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done117
+	JMP       done114
 
-done117:
+done114:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some108
+	JMP  some105
 
-done109:
-	DECQ 264(CX)
+done106:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -2975,7 +3330,9 @@ TEXT ·dequantizeAVX512I16F32(SB), NOSPLIT, $64-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
+	JNE   shared3
+	CMPB  284(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -2985,236 +3342,366 @@ TEXT ·dequantizeAVX512I16F32(SB), NOSPLIT, $64-16
 	JEQ   other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z0
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z2
+	VPERMPS     Z0, Z2, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
 
+near6:
 run5:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS 1024(SI), Z1
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS 1024(SI), Z3
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, DI
-	JGT  rest11
+whole7:
+	CMPQ R13, DI
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	CMPB      272(CX), $0x00
-	JNE       kind15
-	VPMOVSXWD (DX)(R12*2), Z2
-	VCVTDQ2PS Z2, Z2
-	VPMOVSXWD 32(DX)(R12*2), Z3
-	VCVTDQ2PS Z3, Z3
-	VPMOVSXWD 64(DX)(R12*2), Z4
+asked14:
+	CMPB      280(CX), $0x00
+	JNE       kind16
+	VPMOVSXWD (DX)(R13*2), Z4
 	VCVTDQ2PS Z4, Z4
-	VPMOVSXWD 96(DX)(R12*2), Z5
+	VPMOVSXWD 32(DX)(R13*2), Z5
 	VCVTDQ2PS Z5, Z5
-	JMP       done14
+	VPMOVSXWD 64(DX)(R13*2), Z6
+	VCVTDQ2PS Z6, Z6
+	VPMOVSXWD 96(DX)(R13*2), Z7
+	VCVTDQ2PS Z7, Z7
+	JMP       done15
 
-kind15:
-	VPMOVZXWD (DX)(R12*2), Z2
-	VCVTDQ2PS Z2, Z2
-	VPMOVZXWD 32(DX)(R12*2), Z3
-	VCVTDQ2PS Z3, Z3
-	VPMOVZXWD 64(DX)(R12*2), Z4
+kind16:
+	VPMOVZXWD (DX)(R13*2), Z4
 	VCVTDQ2PS Z4, Z4
-	VPMOVZXWD 96(DX)(R12*2), Z5
+	VPMOVZXWD 32(DX)(R13*2), Z5
 	VCVTDQ2PS Z5, Z5
-	VMOVAPS   Z2, Z2
-	VMOVAPS   Z3, Z3
+	VPMOVZXWD 64(DX)(R13*2), Z6
+	VCVTDQ2PS Z6, Z6
+	VPMOVZXWD 96(DX)(R13*2), Z7
+	VCVTDQ2PS Z7, Z7
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       done14
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	JMP       done15
 
-done14:
-	VSUBPS    Z1, Z2, Z2
-	VSUBPS    Z1, Z3, Z3
-	VSUBPS    Z1, Z4, Z4
-	VSUBPS    Z1, Z5, Z5
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VMULPS    Z0, Z5, Z5
+done15:
+	VSUBPS    Z3, Z4, Z4
+	VSUBPS    Z3, Z5, Z5
+	VSUBPS    Z3, Z6, Z6
+	VSUBPS    Z3, Z7, Z7
+	VMULPS    Z2, Z4, Z4
+	VMULPS    Z2, Z5, Z5
+	VMULPS    Z2, Z6, Z6
+	VMULPS    Z2, Z7, Z7
+	CMPB      284(CX), $0x00
+	JNE       join18
 	CMPB      76(CX), $0x00
-	JNE       around17
-	VMOVDQU64 Z2, (BX)(R12*4)
-	VMOVDQU64 Z3, 64(BX)(R12*4)
-	VMOVDQU64 Z4, 128(BX)(R12*4)
-	VMOVDQU64 Z5, 192(BX)(R12*4)
+	JNE       around20
+	VMOVDQU64 Z4, (BX)(R13*4)
+	VMOVDQU64 Z5, 64(BX)(R13*4)
+	VMOVDQU64 Z6, 128(BX)(R13*4)
+	VMOVDQU64 Z7, 192(BX)(R13*4)
 
-stored18:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next10
+stored21:
+joined19:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	TESTQ R10, R10
+	JNE   some22
 
-line19:
-	CMPQ  R11, $0x00000010
-	JLT   lines20
-	TESTQ R9, R9
-	JNE   some21
+asked23:
+	CMPQ      R12, $0x00000020
+	JLT       fewer24
+	CMPB      280(CX), $0x00
+	JNE       kind26
+	VPMOVSXWD (DX)(R13*2), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVSXWD 32(DX)(R13*2), Z5
+	VCVTDQ2PS Z5, Z5
+	JMP       done25
 
-asked22:
-	CMPB      272(CX), $0x00
-	JNE       kind24
-	VPMOVSXWD (DX)(R12*2), Z2
-	VCVTDQ2PS Z2, Z2
-	JMP       done23
+kind26:
+	VPMOVZXWD (DX)(R13*2), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVZXWD 32(DX)(R13*2), Z5
+	VCVTDQ2PS Z5, Z5
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	JMP       done25
 
-kind24:
-	VPMOVZXWD (DX)(R12*2), Z2
-	VCVTDQ2PS Z2, Z2
-	VMOVAPS   Z2, Z2
-	JMP       done23
-
-done23:
-	VSUBPS    Z1, Z2, Z2
-	VMULPS    Z0, Z2, Z2
+done25:
+	VSUBPS    Z3, Z4, Z4
+	VSUBPS    Z3, Z5, Z5
+	VMULPS    Z2, Z4, Z4
+	VMULPS    Z2, Z5, Z5
+	CMPB      284(CX), $0x00
+	JNE       join28
 	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Z2, (BX)(R12*4)
+	JNE       around30
+	VMOVDQU64 Z4, (BX)(R13*4)
+	VMOVDQU64 Z5, 64(BX)(R13*4)
 
-stored27:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line19
+stored31:
+joined29:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
 
-lines20:
-	CMPB 275(CX), $0x00
-	JNE  tail28
-
-some7:
-some29:
-	TESTQ R11, R11
-	JLE   done30
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some31
-
-asked32:
-	CMPB        272(CX), $0x00
-	JNE         kind34
-	VPMOVSXWD.Z (DX)(R12*2), K1, Z2
-	VCVTDQ2PS   Z2, Z2
-	JMP         done33
+fewer24:
+	CMPQ      R12, $0x00000010
+	JLT       fewer32
+	CMPB      280(CX), $0x00
+	JNE       kind34
+	VPMOVSXWD (DX)(R13*2), Z4
+	VCVTDQ2PS Z4, Z4
+	JMP       done33
 
 kind34:
-	VPMOVZXWD.Z (DX)(R12*2), K1, Z2
-	VCVTDQ2PS   Z2, Z2
-	VMOVAPS     Z2, Z2
-	JMP         done33
+	VPMOVZXWD (DX)(R13*2), Z4
+	VCVTDQ2PS Z4, Z4
+	VMOVAPS   Z4, Z4
+	JMP       done33
 
 done33:
-	VSUBPS  Z1, Z2, Z2
-	VMULPS  Z0, Z2, Z2
-	VMOVUPS Z2, K1, (BX)(R12*4)
-	ADDQ    $0x00000010, R12
-	SUBQ    $0x00000010, R11
-	JMP     some29
+	VSUBPS    Z3, Z4, Z4
+	VMULPS    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join36
+	CMPB      76(CX), $0x00
+	JNE       around38
+	VMOVDQU64 Z4, (BX)(R13*4)
 
-done30:
-	CMPB 275(CX), $0x00
-	JNE  taken36
+stored39:
+joined37:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run5
+fewer32:
+	CMPB 283(CX), $0x00
+	JNE  tail40
+
+some8:
+some41:
+	TESTQ       R12, R12
+	JLE         done42
+	MOVQ        $-1, R14
+	BZHIQ       R12, R14, R14
+	KMOVW       R14, K1
+	CMPB        280(CX), $0x00
+	JNE         kind44
+	VPMOVSXWD.Z (DX)(R13*2), K1, Z4
+	VCVTDQ2PS   Z4, Z4
+	JMP         done43
+
+kind44:
+	VPMOVZXWD.Z (DX)(R13*2), K1, Z4
+	VCVTDQ2PS   Z4, Z4
+	VMOVAPS     Z4, Z4
+	JMP         done43
+
+done43:
+	VSUBPS  Z3, Z4, Z4
+	VMULPS  Z2, Z4, Z4
+	CMPB    284(CX), $0x00
+	JNE     join46
+	VMOVUPS Z4, K1, (BX)(R13*4)
+
+joined47:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some41
+
+done42:
+	CMPB 283(CX), $0x00
+	JNE  taken48
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none49
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none49
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z0, Z1, Z0
+	VMOVDQU32 Z0, K1, (R9)
+
+none49:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*2)
-	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*2)
+	PREFETCHT1 64(R12)(R13*2)
+	JMP        asked14
 
-around17:
-	VMOVNTDQ Z2, (BX)(R12*4)
-	VMOVNTDQ Z3, 64(BX)(R12*4)
-	VMOVNTDQ Z4, 128(BX)(R12*4)
-	VMOVNTDQ Z5, 192(BX)(R12*4)
-	JMP      stored18
+around20:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	VMOVNTDQ Z5, 64(BX)(R13*4)
+	VMOVNTDQ Z6, 128(BX)(R13*4)
+	VMOVNTDQ Z7, 192(BX)(R13*4)
+	JMP      stored21
 
-some21:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked22
+join18:
+	VMOVDQA64 Z1, Z8
+	VPERMI2PS Z4, Z0, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z6, Z5, Z0
+	VMOVNTDQ  Z0, 128(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z7, Z6, Z0
+	VMOVNTDQ  Z0, 192(R9)
+	VMOVDQA64 Z7, Z0
+	ADDQ      $0x00000100, R9
+	JMP       joined19
 
-around26:
-	VMOVNTDQ Z2, (BX)(R12*4)
-	JMP      stored27
+some22:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	PREFETCHT1 64(R14)(R13*2)
+	JMP        asked23
 
-tail28:
-	TESTQ R11, R11
-	JEQ   done8
+around30:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	VMOVNTDQ Z5, 64(BX)(R13*4)
+	JMP      stored31
+
+join28:
+	VMOVDQA64 Z1, Z6
+	VPERMI2PS Z4, Z0, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z5, Z0
+	ADDQ      $0x00000080, R9
+	JMP       joined29
+
+around38:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	JMP      stored39
+
+join36:
+	VMOVDQA64 Z1, Z5
+	VPERMI2PS Z4, Z0, Z5
+	VMOVNTDQ  Z5, (R9)
+	VMOVDQA64 Z4, Z0
+	ADDQ      $0x00000040, R9
+	JMP       joined37
+
+tail40:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some31:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked32
+join46:
+	VMOVDQA64   Z1, Z5
+	VPERMI2PS   Z4, Z0, Z5
+	SUBQ        R12, 256(CX)
+	JG          part50
+	VMOVNTDQ    Z5, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z4, Z1, Z0
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z4
+	VPERMPS     Z0, Z4, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
+	JMP         kept51
 
-taken36:
-	ADDQ      R11, R12
+part50:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z0
+	VPERMPS     Z5, Z0, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
+
+kept51:
+	JMP joined47
+
+taken48:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z2
-	VMOVNTDQ  Z2, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R12)
+	JMP       whole7
 
 other2:
-step37:
+step52:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned39
+	JEQ     aligned54
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3224,30 +3711,30 @@ step37:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some40
+	JMP     some55
 
-aligned39:
-turn41:
+aligned54:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns43
+	JLT  turns58
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand44:
+strand59:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block42:
+block57:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near45
+	JEQ        near60
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near45:
-	CMPB      272(CX), $0x00
-	JNE       kind47
+near60:
+	CMPB      280(CX), $0x00
+	JNE       kind62
 	VPMOVSXWD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXWD 32(DX), Z3
@@ -3256,9 +3743,9 @@ near45:
 	VCVTDQ2PS Z4, Z4
 	VPMOVSXWD 96(DX), Z5
 	VCVTDQ2PS Z5, Z5
-	JMP       done46
+	JMP       done61
 
-kind47:
+kind62:
 	VPMOVZXWD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXWD 32(DX), Z3
@@ -3271,9 +3758,9 @@ kind47:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       done46
+	JMP       done61
 
-done46:
+done61:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -3283,67 +3770,67 @@ done46:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around64
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored50
+	JMP       stored65
 
-around49:
+around64:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored50:
+stored65:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block42
+	JNE  block57
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand44
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn41
+	JMP  turn56
 
-turns43:
-some40:
-some51:
+turns58:
+some55:
+some66:
 	TESTQ      AX, AX
-	JLE        done52
+	JLE        done67
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near53
+	JEQ        near68
 	PREFETCHT1 (DX)(R9*1)
 
-near53:
+near68:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand54:
+strand69:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
-	CMPB         272(CX), $0x00
-	JNE          kind56
+	CMPB         280(CX), $0x00
+	JNE          kind71
 	VPMOVSXWD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
-	JMP          done55
+	JMP          done70
 
-kind56:
+kind71:
 	VPMOVZXWD.Z (DX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done55
+	JMP         done70
 
-done55:
+done70:
 	VSUBPS  Z1, Z2, Z1
 	VMULPS  Z0, Z1, Z0
 	VMOVUPS Z0, K1, (BX)
@@ -3353,7 +3840,7 @@ done55:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000004, R10
 	DECQ    R9
-	JNE     strand54
+	JNE     strand69
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -3361,29 +3848,29 @@ done55:
 	ADDQ    $+32, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000010, AX
-	JMP     some51
+	JMP     some66
 
-done52:
+done67:
 	TESTQ DI, DI
-	JL    whole58
+	JL    whole73
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned39
+	JMP   aligned54
 
-whole58:
+whole73:
 	DECQ R8
-	JEQ  steps38
+	JEQ  steps53
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step37
+	JMP  step52
 
-steps38:
+steps53:
 	VZEROUPPER
 	RET
 
@@ -3401,34 +3888,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block60:
+block75:
 	CMPQ       AX, $0x00000040
-	JLT        blocks61
+	JLT        blocks76
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near62
+	JEQ        near77
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near62:
+near77:
 	CMPB    72(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded78
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded63:
+loaded78:
 	CMPB    73(CX), $0x00
-	JEQ     loaded64
+	JEQ     loaded79
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded64:
-	CMPB      272(CX), $0x00
-	JNE       kind66
+loaded79:
+	CMPB      280(CX), $0x00
+	JNE       kind81
 	VPMOVSXWD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXWD 32(DX), Z9
@@ -3437,9 +3924,9 @@ loaded64:
 	VCVTDQ2PS Z10, Z10
 	VPMOVSXWD 96(DX), Z11
 	VCVTDQ2PS Z11, Z11
-	JMP       done65
+	JMP       done80
 
-kind66:
+kind81:
 	VPMOVZXWD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -3452,9 +3939,9 @@ kind66:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done65
+	JMP       done80
 
-done65:
+done80:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -3464,57 +3951,57 @@ done65:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around68
+	JNE       around83
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored69
+	JMP       stored84
 
-around68:
+around83:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored69:
+stored84:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block60
+	JMP  block75
 
-blocks61:
-some70:
+blocks76:
+some85:
 	TESTQ     AX, AX
-	JLE       done71
+	JLE       done86
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded72
+	JEQ       loaded87
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded72:
+loaded87:
 	CMPB      73(CX), $0x00
-	JEQ       loaded73
+	JEQ       loaded88
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded73:
-	CMPB        272(CX), $0x00
-	JNE         kind75
+loaded88:
+	CMPB        280(CX), $0x00
+	JNE         kind90
 	VPMOVSXWD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         done74
+	JMP         done89
 
-kind75:
+kind90:
 	VPMOVZXWD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done74
+	JMP         done89
 
-done74:
+done89:
 	VSUBPS  Z4, Z8, Z8
 	VMULPS  Z0, Z8, Z8
 	VMOVUPS Z8, K1, (BX)
@@ -3523,10 +4010,10 @@ done74:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000010, AX
-	JMP     some70
+	JMP     some85
 
-done71:
-	DECQ 264(CX)
+done86:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -3554,7 +4041,9 @@ TEXT ·dequantizeAVX512I16F64(SB), NOSPLIT, $64-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
+	JNE   shared3
+	CMPB  284(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -3564,235 +4053,364 @@ TEXT ·dequantizeAVX512I16F64(SB), NOSPLIT, $64-16
 	JEQ   other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -32(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -32(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x03, R12
+	NEGQ        R12
+	ADDQ        $0x08, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z0
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z2
+	VPERMPD     Z0, Z2, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
 
+near6:
 run5:
-	VBROADCASTSD (SI), Z0
-	VBROADCASTSD 1024(SI), Z1
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD 1024(SI), Z3
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, DI
-	JGT  rest11
+whole7:
+	CMPQ R13, DI
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	CMPB      272(CX), $0x00
-	JNE       kind15
-	VPMOVSXWD (DX)(R12*2), Y2
-	VCVTDQ2PD Y2, Z2
-	VPMOVSXWD 16(DX)(R12*2), Y3
-	VCVTDQ2PD Y3, Z3
-	VPMOVSXWD 32(DX)(R12*2), Y4
+asked14:
+	CMPB      280(CX), $0x00
+	JNE       kind16
+	VPMOVSXWD (DX)(R13*2), Y4
 	VCVTDQ2PD Y4, Z4
-	VPMOVSXWD 48(DX)(R12*2), Y5
+	VPMOVSXWD 16(DX)(R13*2), Y5
 	VCVTDQ2PD Y5, Z5
-	JMP       done14
+	VPMOVSXWD 32(DX)(R13*2), Y6
+	VCVTDQ2PD Y6, Z6
+	VPMOVSXWD 48(DX)(R13*2), Y7
+	VCVTDQ2PD Y7, Z7
+	JMP       done15
 
-kind15:
-	VPMOVZXWD (DX)(R12*2), Y2
-	VCVTDQ2PD Y2, Z2
-	VPMOVZXWD 16(DX)(R12*2), Y3
-	VCVTDQ2PD Y3, Z3
-	VPMOVZXWD 32(DX)(R12*2), Y4
+kind16:
+	VPMOVZXWD (DX)(R13*2), Y4
 	VCVTDQ2PD Y4, Z4
-	VPMOVZXWD 48(DX)(R12*2), Y5
+	VPMOVZXWD 16(DX)(R13*2), Y5
 	VCVTDQ2PD Y5, Z5
-	VMOVAPD   Z2, Z2
-	VMOVAPD   Z3, Z3
+	VPMOVZXWD 32(DX)(R13*2), Y6
+	VCVTDQ2PD Y6, Z6
+	VPMOVZXWD 48(DX)(R13*2), Y7
+	VCVTDQ2PD Y7, Z7
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done14
+	VMOVAPD   Z6, Z6
+	VMOVAPD   Z7, Z7
+	JMP       done15
 
-done14:
-	VSUBPD    Z1, Z2, Z2
-	VSUBPD    Z1, Z3, Z3
-	VSUBPD    Z1, Z4, Z4
-	VSUBPD    Z1, Z5, Z5
-	VMULPD    Z0, Z2, Z2
-	VMULPD    Z0, Z3, Z3
-	VMULPD    Z0, Z4, Z4
-	VMULPD    Z0, Z5, Z5
+done15:
+	VSUBPD    Z3, Z4, Z4
+	VSUBPD    Z3, Z5, Z5
+	VSUBPD    Z3, Z6, Z6
+	VSUBPD    Z3, Z7, Z7
+	VMULPD    Z2, Z4, Z4
+	VMULPD    Z2, Z5, Z5
+	VMULPD    Z2, Z6, Z6
+	VMULPD    Z2, Z7, Z7
+	CMPB      284(CX), $0x00
+	JNE       join18
 	CMPB      76(CX), $0x00
-	JNE       around17
-	VMOVDQU64 Z2, (BX)(R12*8)
-	VMOVDQU64 Z3, 64(BX)(R12*8)
-	VMOVDQU64 Z4, 128(BX)(R12*8)
-	VMOVDQU64 Z5, 192(BX)(R12*8)
+	JNE       around20
+	VMOVDQU64 Z4, (BX)(R13*8)
+	VMOVDQU64 Z5, 64(BX)(R13*8)
+	VMOVDQU64 Z6, 128(BX)(R13*8)
+	VMOVDQU64 Z7, 192(BX)(R13*8)
 
-stored18:
-	ADDQ $0x00000020, R12
-	CMPQ R12, DI
-	JLE  next10
+stored21:
+joined19:
+	ADDQ $0x00000020, R13
+	CMPQ R13, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	TESTQ R10, R10
+	JNE   some22
 
-line19:
-	CMPQ  R11, $0x00000008
-	JLT   lines20
-	TESTQ R9, R9
-	JNE   some21
+asked23:
+	CMPQ      R12, $0x00000010
+	JLT       fewer24
+	CMPB      280(CX), $0x00
+	JNE       kind26
+	VPMOVSXWD (DX)(R13*2), Y4
+	VCVTDQ2PD Y4, Z4
+	VPMOVSXWD 16(DX)(R13*2), Y5
+	VCVTDQ2PD Y5, Z5
+	JMP       done25
 
-asked22:
-	CMPB      272(CX), $0x00
-	JNE       kind24
-	VPMOVSXWD (DX)(R12*2), Y2
-	VCVTDQ2PD Y2, Z2
-	JMP       done23
+kind26:
+	VPMOVZXWD (DX)(R13*2), Y4
+	VCVTDQ2PD Y4, Z4
+	VPMOVZXWD 16(DX)(R13*2), Y5
+	VCVTDQ2PD Y5, Z5
+	VMOVAPD   Z4, Z4
+	VMOVAPD   Z5, Z5
+	JMP       done25
 
-kind24:
-	VPMOVZXWD (DX)(R12*2), Y2
-	VCVTDQ2PD Y2, Z2
-	VMOVAPD   Z2, Z2
-	JMP       done23
-
-done23:
-	VSUBPD    Z1, Z2, Z2
-	VMULPD    Z0, Z2, Z2
+done25:
+	VSUBPD    Z3, Z4, Z4
+	VSUBPD    Z3, Z5, Z5
+	VMULPD    Z2, Z4, Z4
+	VMULPD    Z2, Z5, Z5
+	CMPB      284(CX), $0x00
+	JNE       join28
 	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Z2, (BX)(R12*8)
+	JNE       around30
+	VMOVDQU64 Z4, (BX)(R13*8)
+	VMOVDQU64 Z5, 64(BX)(R13*8)
 
-stored27:
-	ADDQ $0x00000008, R12
-	SUBQ $0x00000008, R11
-	JMP  line19
+stored31:
+joined29:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-lines20:
-	CMPB 275(CX), $0x00
-	JNE  tail28
-
-some7:
-some29:
-	TESTQ R11, R11
-	JLE   done30
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some31
-
-asked32:
-	CMPB        272(CX), $0x00
-	JNE         kind34
-	VPMOVSXWD.Z (DX)(R12*2), K1, Y2
-	VCVTDQ2PD   Y2, Z2
-	JMP         done33
+fewer24:
+	CMPQ      R12, $0x00000008
+	JLT       fewer32
+	CMPB      280(CX), $0x00
+	JNE       kind34
+	VPMOVSXWD (DX)(R13*2), Y4
+	VCVTDQ2PD Y4, Z4
+	JMP       done33
 
 kind34:
-	VPMOVZXWD.Z (DX)(R12*2), K1, Y2
-	VCVTDQ2PD   Y2, Z2
-	VMOVAPD     Z2, Z2
-	JMP         done33
+	VPMOVZXWD (DX)(R13*2), Y4
+	VCVTDQ2PD Y4, Z4
+	VMOVAPD   Z4, Z4
+	JMP       done33
 
 done33:
-	VSUBPD  Z1, Z2, Z2
-	VMULPD  Z0, Z2, Z2
-	VMOVUPD Z2, K1, (BX)(R12*8)
-	ADDQ    $0x00000008, R12
-	SUBQ    $0x00000008, R11
-	JMP     some29
+	VSUBPD    Z3, Z4, Z4
+	VMULPD    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join36
+	CMPB      76(CX), $0x00
+	JNE       around38
+	VMOVDQU64 Z4, (BX)(R13*8)
 
-done30:
-	CMPB 275(CX), $0x00
-	JNE  taken36
+stored39:
+joined37:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ R8
-	JNE  run5
+fewer32:
+	CMPB 283(CX), $0x00
+	JNE  tail40
+
+some8:
+some41:
+	TESTQ       R12, R12
+	JLE         done42
+	MOVQ        $-1, R14
+	BZHIQ       R12, R14, R14
+	KMOVW       R14, K1
+	CMPB        280(CX), $0x00
+	JNE         kind44
+	VPMOVSXWD.Z (DX)(R13*2), K1, Y4
+	VCVTDQ2PD   Y4, Z4
+	JMP         done43
+
+kind44:
+	VPMOVZXWD.Z (DX)(R13*2), K1, Y4
+	VCVTDQ2PD   Y4, Z4
+	VMOVAPD     Z4, Z4
+	JMP         done43
+
+done43:
+	VSUBPD  Z3, Z4, Z4
+	VMULPD  Z2, Z4, Z4
+	CMPB    284(CX), $0x00
+	JNE     join46
+	VMOVUPD Z4, K1, (BX)(R13*8)
+
+joined47:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+	JMP  some41
+
+done42:
+	CMPB 283(CX), $0x00
+	JNE  taken48
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000008, SI
+	DECQ      R8
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none49
+	MOVQ      $0x00000008, R12
+	SUBQ      256(CX), R12
+	JEQ       none49
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPD   Z0, Z1, Z0
+	VMOVDQU64 Z0, K1, (R9)
+
+none49:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x03, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x03, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*2)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*2)
+	JMP        asked14
 
-around17:
-	VMOVNTDQ Z2, (BX)(R12*8)
-	VMOVNTDQ Z3, 64(BX)(R12*8)
-	VMOVNTDQ Z4, 128(BX)(R12*8)
-	VMOVNTDQ Z5, 192(BX)(R12*8)
-	JMP      stored18
+around20:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	VMOVNTDQ Z5, 64(BX)(R13*8)
+	VMOVNTDQ Z6, 128(BX)(R13*8)
+	VMOVNTDQ Z7, 192(BX)(R13*8)
+	JMP      stored21
 
-some21:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked22
+join18:
+	VMOVDQA64 Z1, Z8
+	VPERMI2PD Z4, Z0, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z6, Z5, Z0
+	VMOVNTDQ  Z0, 128(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z7, Z6, Z0
+	VMOVNTDQ  Z0, 192(R9)
+	VMOVDQA64 Z7, Z0
+	ADDQ      $0x00000100, R9
+	JMP       joined19
 
-around26:
-	VMOVNTDQ Z2, (BX)(R12*8)
-	JMP      stored27
+some22:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	JMP        asked23
 
-tail28:
-	TESTQ R11, R11
-	JEQ   done8
+around30:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	VMOVNTDQ Z5, 64(BX)(R13*8)
+	JMP      stored31
+
+join28:
+	VMOVDQA64 Z1, Z6
+	VPERMI2PD Z4, Z0, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z5, Z0
+	ADDQ      $0x00000080, R9
+	JMP       joined29
+
+around38:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	JMP      stored39
+
+join36:
+	VMOVDQA64 Z1, Z5
+	VPERMI2PD Z4, Z0, Z5
+	VMOVNTDQ  Z5, (R9)
+	VMOVDQA64 Z4, Z0
+	ADDQ      $0x00000040, R9
+	JMP       joined37
+
+tail40:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x03, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x03, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some31:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked32
+join46:
+	VMOVDQA64   Z1, Z5
+	VPERMI2PD   Z4, Z0, Z5
+	SUBQ        R12, 256(CX)
+	JG          part50
+	VMOVNTDQ    Z5, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x08, 256(CX)
+	VPERMPD     Z4, Z1, Z0
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z4
+	VPERMPD     Z0, Z4, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
+	JMP         kept51
 
-taken36:
-	ADDQ      R11, R12
+part50:
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z0
+	VPERMPD     Z5, Z0, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
+
+kept51:
+	JMP joined47
+
+taken48:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x03, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z2
-	VMOVNTDQ  Z2, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x03, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R12)
+	JMP       whole7
 
 other2:
-step37:
+step52:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned39
+	JEQ     aligned54
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3802,29 +4420,29 @@ step37:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some40
+	JMP     some55
 
-aligned39:
-turn41:
+aligned54:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns43
+	JLT  turns58
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand44:
+strand59:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block42:
+block57:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near45
+	JEQ        near60
 	PREFETCHT1 (DX)(R12*1)
 
-near45:
-	CMPB      272(CX), $0x00
-	JNE       kind47
+near60:
+	CMPB      280(CX), $0x00
+	JNE       kind62
 	VPMOVSXWD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVSXWD 16(DX), Y3
@@ -3833,9 +4451,9 @@ near45:
 	VCVTDQ2PD Y4, Z4
 	VPMOVSXWD 48(DX), Y5
 	VCVTDQ2PD Y5, Z5
-	JMP       done46
+	JMP       done61
 
-kind47:
+kind62:
 	VPMOVZXWD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVZXWD 16(DX), Y3
@@ -3848,9 +4466,9 @@ kind47:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done46
+	JMP       done61
 
-done46:
+done61:
 	VSUBPD    Z1, Z2, Z2
 	VSUBPD    Z1, Z3, Z3
 	VSUBPD    Z1, Z4, Z4
@@ -3860,67 +4478,67 @@ done46:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around64
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored50
+	JMP       stored65
 
-around49:
+around64:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored50:
+stored65:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block42
+	JNE  block57
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand44
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn41
+	JMP  turn56
 
-turns43:
-some40:
-some51:
+turns58:
+some55:
+some66:
 	TESTQ      AX, AX
-	JLE        done52
+	JLE        done67
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near53
+	JEQ        near68
 	PREFETCHT1 (DX)(R9*1)
 
-near53:
+near68:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand54:
+strand69:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
-	CMPB         272(CX), $0x00
-	JNE          kind56
+	CMPB         280(CX), $0x00
+	JNE          kind71
 	VPMOVSXWD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
-	JMP          done55
+	JMP          done70
 
-kind56:
+kind71:
 	VPMOVZXWD.Z (DX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done55
+	JMP         done70
 
-done55:
+done70:
 	VSUBPD  Z1, Z2, Z1
 	VMULPD  Z0, Z1, Z0
 	VMOVUPD Z0, K1, (BX)
@@ -3930,7 +4548,7 @@ done55:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000008, R10
 	DECQ    R9
-	JNE     strand54
+	JNE     strand69
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -3938,29 +4556,29 @@ done55:
 	ADDQ    $+16, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000008, AX
-	JMP     some51
+	JMP     some66
 
-done52:
+done67:
 	TESTQ DI, DI
-	JL    whole58
+	JL    whole73
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned39
+	JMP   aligned54
 
-whole58:
+whole73:
 	DECQ R8
-	JEQ  steps38
+	JEQ  steps53
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step37
+	JMP  step52
 
-steps38:
+steps53:
 	VZEROUPPER
 	RET
 
@@ -3978,33 +4596,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block60:
+block75:
 	CMPQ       AX, $0x00000020
-	JLT        blocks61
+	JLT        blocks76
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near62
+	JEQ        near77
 	PREFETCHT1 (DX)(R8*1)
 
-near62:
+near77:
 	CMPB    72(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded78
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded63:
+loaded78:
 	CMPB    73(CX), $0x00
-	JEQ     loaded64
+	JEQ     loaded79
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded64:
-	CMPB      272(CX), $0x00
-	JNE       kind66
+loaded79:
+	CMPB      280(CX), $0x00
+	JNE       kind81
 	VPMOVSXWD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVSXWD 16(DX), Y9
@@ -4013,9 +4631,9 @@ loaded64:
 	VCVTDQ2PD Y10, Z10
 	VPMOVSXWD 48(DX), Y11
 	VCVTDQ2PD Y11, Z11
-	JMP       done65
+	JMP       done80
 
-kind66:
+kind81:
 	VPMOVZXWD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVZXWD 16(DX), Y9
@@ -4028,9 +4646,9 @@ kind66:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done65
+	JMP       done80
 
-done65:
+done80:
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
 	VSUBPD    Z6, Z10, Z10
@@ -4040,57 +4658,57 @@ done65:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around68
+	JNE       around83
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored69
+	JMP       stored84
 
-around68:
+around83:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored69:
+stored84:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block60
+	JMP  block75
 
-blocks61:
-some70:
+blocks76:
+some85:
 	TESTQ     AX, AX
-	JLE       done71
+	JLE       done86
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded72
+	JEQ       loaded87
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded72:
+loaded87:
 	CMPB      73(CX), $0x00
-	JEQ       loaded73
+	JEQ       loaded88
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded73:
-	CMPB        272(CX), $0x00
-	JNE         kind75
+loaded88:
+	CMPB        280(CX), $0x00
+	JNE         kind90
 	VPMOVSXWD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
-	JMP         done74
+	JMP         done89
 
-kind75:
+kind90:
 	VPMOVZXWD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done74
+	JMP         done89
 
-done74:
+done89:
 	VSUBPD  Z4, Z8, Z8
 	VMULPD  Z0, Z8, Z8
 	VMOVUPD Z8, K1, (BX)
@@ -4099,10 +4717,10 @@ done74:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000008, AX
-	JMP     some70
+	JMP     some85
 
-done71:
-	DECQ 264(CX)
+done86:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -4135,7 +4753,7 @@ TEXT ·dequantizeAVX512I16H16(SB), NOSPLIT, $64-16
 	TESTQ        R8, R8
 	JEQ          one1
 	MOVQ         112(CX), SI
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -4155,7 +4773,7 @@ run5:
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS 1024(SI), Z6
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -4167,7 +4785,7 @@ next10:
 	JNE   some12
 
 asked13:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind15
 	VPMOVSXWD (DX)(R12*2), Z7
 	VCVTDQ2PS Z7, Z7
@@ -4203,7 +4821,7 @@ done14:
 	VMULPS    Z5, Z8, Z8
 	VMULPS    Z5, Z9, Z9
 	VMULPS    Z5, Z10, Z10
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind18
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
@@ -4258,51 +4876,50 @@ done17:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line24:
-	CMPQ  R11, $0x00000020
-	JLT   lines25
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done8
 	TESTQ R9, R9
-	JNE   some26
+	JNE   some24
 
-asked27:
-	CMPB      272(CX), $0x00
-	JNE       kind29
+asked25:
+	CMPQ      R11, $0x00000020
+	JLT       fewer26
+	CMPB      280(CX), $0x00
+	JNE       kind28
 	VPMOVSXWD (DX)(R12*2), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVSXWD 32(DX)(R12*2), Z8
 	VCVTDQ2PS Z8, Z8
-	JMP       done28
+	JMP       done27
 
-kind29:
+kind28:
 	VPMOVZXWD (DX)(R12*2), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVZXWD 32(DX)(R12*2), Z8
 	VCVTDQ2PS Z8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done28
+	JMP       done27
 
-done28:
+done27:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VMULPS    Z5, Z7, Z7
 	VMULPS    Z5, Z8, Z8
-	CMPB      273(CX), $0x00
-	JNE       kind32
+	CMPB      281(CX), $0x00
+	JNE       kind31
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	CMPB      76(CX), $0x00
-	JNE       around33
+	JNE       around32
 	VMOVDQU64 Y7, (BX)(R12*2)
 	VMOVDQU64 Y8, 32(BX)(R12*2)
 
-stored34:
-	JMP done31
+stored33:
+	JMP done30
 
-kind32:
+kind31:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z9
 	VPADDD    Z2, Z7, K1, Z9
@@ -4316,54 +4933,49 @@ kind32:
 	VMOVDQA64 Z9, Z7
 	VPERMT2W  Z10, Z4, Z7
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around35
 	VMOVDQU64 Z7, (BX)(R12*2)
 
-stored37:
-	JMP done31
+stored36:
+	JMP done30
 
-done31:
+done30:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line24
 
-lines25:
-	CMPB 275(CX), $0x00
-	JNE  tail38
+fewer26:
+	CMPB 283(CX), $0x00
+	JNE  tail37
 
 some7:
-some39:
-	TESTQ R11, R11
-	JLE   done40
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some41
-
-asked42:
-	CMPB        272(CX), $0x00
-	JNE         kind44
+some38:
+	TESTQ       R11, R11
+	JLE         done39
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
+	CMPB        280(CX), $0x00
+	JNE         kind41
 	VPMOVSXWD.Z (DX)(R12*2), K1, Z7
 	VCVTDQ2PS   Z7, Z7
-	JMP         done43
+	JMP         done40
 
-kind44:
+kind41:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done43
+	JMP         done40
 
-done43:
+done40:
 	VSUBPS    Z6, Z7, Z7
 	VMULPS    Z5, Z7, Z7
-	CMPB      273(CX), $0x00
-	JNE       kind47
+	CMPB      281(CX), $0x00
+	JNE       kind44
 	VCVTPS2PH $0x00, Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)(R12*2)
-	JMP       done46
+	JMP       done43
 
-kind47:
+kind44:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -4372,16 +4984,16 @@ kind47:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)(R12*2)
-	JMP       done46
+	JMP       done43
 
-done46:
+done43:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  some39
+	JMP  some38
 
-done40:
-	CMPB 275(CX), $0x00
-	JNE  taken49
+done39:
+	CMPB 283(CX), $0x00
+	JNE  taken46
 
 done8:
 	ADDQ 152(CX), R10
@@ -4401,7 +5013,7 @@ head9:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -4425,46 +5037,42 @@ around22:
 	VMOVNTDQ Z8, 64(BX)(R12*2)
 	JMP      stored23
 
-some26:
+some24:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked27
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked25
 
-around33:
+around32:
 	VMOVNTDQ Y7, (BX)(R12*2)
 	VMOVNTDQ Y8, 32(BX)(R12*2)
-	JMP      stored34
+	JMP      stored33
 
-around36:
+around35:
 	VMOVNTDQ Z7, (BX)(R12*2)
-	JMP      stored37
+	JMP      stored36
 
-tail38:
+tail37:
 	TESTQ R11, R11
 	JEQ   done8
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some7
 
-some41:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked42
-
-taken49:
+taken46:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -4473,12 +5081,12 @@ taken49:
 	JMP       whole6
 
 other2:
-step50:
+step47:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned52
+	JEQ     aligned49
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -4488,30 +5096,30 @@ step50:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some53
+	JMP     some50
 
-aligned52:
-turn54:
+aligned49:
+turn51:
 	CMPQ AX, 104(CX)
-	JLT  turns56
+	JLT  turns53
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand57:
+strand54:
 	VBROADCASTSS (R11), Z5
 	VBROADCASTSS 1024(R11), Z6
 	MOVQ         104(CX), R9
 
-block55:
+block52:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near58
+	JEQ        near55
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near58:
-	CMPB      272(CX), $0x00
-	JNE       kind60
+near55:
+	CMPB      280(CX), $0x00
+	JNE       kind57
 	VPMOVSXWD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVSXWD 32(DX), Z8
@@ -4520,9 +5128,9 @@ near58:
 	VCVTDQ2PS Z9, Z9
 	VPMOVSXWD 96(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	JMP       done59
+	JMP       done56
 
-kind60:
+kind57:
 	VPMOVZXWD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVZXWD 32(DX), Z8
@@ -4535,9 +5143,9 @@ kind60:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done59
+	JMP       done56
 
-done59:
+done56:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VSUBPS    Z6, Z9, Z9
@@ -4546,30 +5154,30 @@ done59:
 	VMULPS    Z5, Z8, Z8
 	VMULPS    Z5, Z9, Z9
 	VMULPS    Z5, Z10, Z10
-	CMPB      273(CX), $0x00
-	JNE       kind63
+	CMPB      281(CX), $0x00
+	JNE       kind60
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around64
+	JNE       around61
 	VMOVDQU64 Y7, (BX)
 	VMOVDQU64 Y8, 32(BX)
 	VMOVDQU64 Y9, 64(BX)
 	VMOVDQU64 Y10, 96(BX)
-	JMP       stored65
+	JMP       stored62
 
-around64:
+around61:
 	VMOVNTDQ Y7, (BX)
 	VMOVNTDQ Y8, 32(BX)
 	VMOVNTDQ Y9, 64(BX)
 	VMOVNTDQ Y10, 96(BX)
 
-stored65:
-	JMP done62
+stored62:
+	JMP done59
 
-kind63:
+kind60:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z11
 	VPADDD    Z2, Z7, K1, Z11
@@ -4595,75 +5203,75 @@ kind63:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around67
+	JNE       around64
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored68
+	JMP       stored65
 
-around67:
+around64:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored68:
-	JMP done62
+stored65:
+	JMP done59
 
-done62:
+done59:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block55
+	JNE  block52
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand57
+	JNE  strand54
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn54
+	JMP  turn51
 
-turns56:
-some53:
-some69:
+turns53:
+some50:
+some66:
 	TESTQ      AX, AX
-	JLE        done70
+	JLE        done67
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near71
+	JEQ        near68
 	PREFETCHT1 (DX)(R9*1)
 
-near71:
+near68:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand72:
+strand69:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
-	CMPB         272(CX), $0x00
-	JNE          kind74
+	CMPB         280(CX), $0x00
+	JNE          kind71
 	VPMOVSXWD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
-	JMP          done73
+	JMP          done70
 
-kind74:
+kind71:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done73
+	JMP         done70
 
-done73:
+done70:
 	VSUBPS    Z6, Z7, Z6
 	VMULPS    Z5, Z6, Z5
-	CMPB      273(CX), $0x00
-	JNE       kind77
+	CMPB      281(CX), $0x00
+	JNE       kind74
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done76
+	JMP       done73
 
-kind77:
+kind74:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -4672,16 +5280,16 @@ kind77:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done76
+	JMP       done73
 
-done76:
+done73:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand72
+	JNE  strand69
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -4689,29 +5297,29 @@ done76:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some69
+	JMP  some66
 
-done70:
+done67:
 	TESTQ DI, DI
-	JL    whole79
+	JL    whole76
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned52
+	JMP   aligned49
 
-whole79:
+whole76:
 	DECQ R8
-	JEQ  steps51
+	JEQ  steps48
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step50
+	JMP  step47
 
-steps51:
+steps48:
 	VZEROUPPER
 	RET
 
@@ -4729,34 +5337,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block81:
+block78:
 	CMPQ       AX, $0x00000040
-	JLT        blocks82
+	JLT        blocks79
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near83
+	JEQ        near80
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near83:
+near80:
 	CMPB    72(CX), $0x00
-	JEQ     loaded84
+	JEQ     loaded81
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded84:
+loaded81:
 	CMPB    73(CX), $0x00
-	JEQ     loaded85
+	JEQ     loaded82
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded85:
-	CMPB      272(CX), $0x00
-	JNE       kind87
+loaded82:
+	CMPB      280(CX), $0x00
+	JNE       kind84
 	VPMOVSXWD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVSXWD 32(DX), Z14
@@ -4765,9 +5373,9 @@ loaded85:
 	VCVTDQ2PS Z15, Z15
 	VPMOVSXWD 96(DX), Z16
 	VCVTDQ2PS Z16, Z16
-	JMP       done86
+	JMP       done83
 
-kind87:
+kind84:
 	VPMOVZXWD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -4780,9 +5388,9 @@ kind87:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done86
+	JMP       done83
 
-done86:
+done83:
 	VSUBPS    Z9, Z13, Z13
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
@@ -4791,30 +5399,30 @@ done86:
 	VMULPS    Z6, Z14, Z14
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
-	CMPB      273(CX), $0x00
-	JNE       kind90
+	CMPB      281(CX), $0x00
+	JNE       kind87
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around91
+	JNE       around88
 	VMOVDQU64 Y13, (BX)
 	VMOVDQU64 Y14, 32(BX)
 	VMOVDQU64 Y15, 64(BX)
 	VMOVDQU64 Y16, 96(BX)
-	JMP       stored92
+	JMP       stored89
 
-around91:
+around88:
 	VMOVNTDQ Y13, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored92:
-	JMP done89
+stored89:
+	JMP done86
 
-kind90:
+kind87:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -4840,65 +5448,65 @@ kind90:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around94
+	JNE       around91
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored95
+	JMP       stored92
 
-around94:
+around91:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored95:
-	JMP done89
+stored92:
+	JMP done86
 
-done89:
+done86:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block81
+	JMP  block78
 
-blocks82:
-some96:
+blocks79:
+some93:
 	TESTQ     AX, AX
-	JLE       done97
+	JLE       done94
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded98
+	JEQ       loaded95
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded98:
+loaded95:
 	CMPB      73(CX), $0x00
-	JEQ       loaded99
+	JEQ       loaded96
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded99:
-	CMPB        272(CX), $0x00
-	JNE         kind101
+loaded96:
+	CMPB        280(CX), $0x00
+	JNE         kind98
 	VPMOVSXWD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
-	JMP         done100
+	JMP         done97
 
-kind101:
+kind98:
 	VPMOVZXWD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done100
+	JMP         done97
 
-done100:
+done97:
 	VSUBPS    Z9, Z13, Z13
 	VMULPS    Z5, Z13, Z13
-	CMPB      273(CX), $0x00
-	JNE       kind104
+	CMPB      281(CX), $0x00
+	JNE       kind101
 	VCVTPS2PH $0x00, Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done103
+	JMP       done100
 
-kind104:
+kind101:
 	VPTESTMD  Z0, Z13, K2
 	VPADDD    Z1, Z13, Z14
 	VPADDD    Z2, Z13, K2, Z14
@@ -4907,18 +5515,18 @@ kind104:
 	VPSRLD    $0x10, Z14, Z13
 	VPMOVDW   Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done103
+	JMP       done100
 
-done103:
+done100:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some96
+	JMP  some93
 
-done97:
-	DECQ 264(CX)
+done94:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -4946,7 +5554,9 @@ TEXT ·dequantizeAVX512I32F32(SB), NOSPLIT, $64-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
+	JNE   shared3
+	CMPB  284(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -4956,256 +5566,410 @@ TEXT ·dequantizeAVX512I32F32(SB), NOSPLIT, $64-16
 	JEQ   other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z0
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z2
+	VPERMPS     Z0, Z2, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
 
+near6:
 run5:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS 1024(SI), Z1
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS 1024(SI), Z3
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, DI
-	JGT  rest11
+whole7:
+	CMPQ R13, DI
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	VMOVDQU32     (DX)(R12*4), Z3
-	VXORPS        Z2, Z2, Z2
-	VCVTDQ2PD     Y3, Z4
-	VCVTPS2PD     Y1, Z5
-	VSUBPD        Z5, Z4, Z4
-	VCVTPD2PS     Z4, Y2
-	VEXTRACTF64X4 $0x01, Z3, Y3
-	VCVTDQ2PD     Y3, Z3
-	VEXTRACTF64X4 $0x01, Z1, Y4
-	VCVTPS2PD     Y4, Z4
-	VSUBPD        Z4, Z3, Z3
-	VCVTPD2PS     Z3, Y3
-	VINSERTF64X4  $0x01, Y3, Z2, Z2
-	VMOVDQU32     64(DX)(R12*4), Z4
-	VXORPS        Z3, Z3, Z3
-	VCVTDQ2PD     Y4, Z5
-	VCVTPS2PD     Y1, Z6
-	VSUBPD        Z6, Z5, Z5
-	VCVTPD2PS     Z5, Y3
-	VEXTRACTF64X4 $0x01, Z4, Y4
-	VCVTDQ2PD     Y4, Z4
-	VEXTRACTF64X4 $0x01, Z1, Y5
-	VCVTPS2PD     Y5, Z5
-	VSUBPD        Z5, Z4, Z4
-	VCVTPD2PS     Z4, Y4
-	VINSERTF64X4  $0x01, Y4, Z3, Z3
-	VMOVDQU32     128(DX)(R12*4), Z5
+asked14:
+	VMOVDQU32     (DX)(R13*4), Z5
 	VXORPS        Z4, Z4, Z4
 	VCVTDQ2PD     Y5, Z6
-	VCVTPS2PD     Y1, Z7
+	VCVTPS2PD     Y3, Z7
 	VSUBPD        Z7, Z6, Z6
 	VCVTPD2PS     Z6, Y4
 	VEXTRACTF64X4 $0x01, Z5, Y5
 	VCVTDQ2PD     Y5, Z5
-	VEXTRACTF64X4 $0x01, Z1, Y6
+	VEXTRACTF64X4 $0x01, Z3, Y6
 	VCVTPS2PD     Y6, Z6
 	VSUBPD        Z6, Z5, Z5
 	VCVTPD2PS     Z5, Y5
 	VINSERTF64X4  $0x01, Y5, Z4, Z4
-	VMOVDQU32     192(DX)(R12*4), Z6
+	VMOVDQU32     64(DX)(R13*4), Z6
 	VXORPS        Z5, Z5, Z5
 	VCVTDQ2PD     Y6, Z7
-	VCVTPS2PD     Y1, Z8
+	VCVTPS2PD     Y3, Z8
 	VSUBPD        Z8, Z7, Z7
 	VCVTPD2PS     Z7, Y5
 	VEXTRACTF64X4 $0x01, Z6, Y6
 	VCVTDQ2PD     Y6, Z6
-	VEXTRACTF64X4 $0x01, Z1, Y7
+	VEXTRACTF64X4 $0x01, Z3, Y7
 	VCVTPS2PD     Y7, Z7
 	VSUBPD        Z7, Z6, Z6
 	VCVTPD2PS     Z6, Y6
 	VINSERTF64X4  $0x01, Y6, Z5, Z5
-	VMULPS        Z0, Z2, Z2
-	VMULPS        Z0, Z3, Z3
-	VMULPS        Z0, Z4, Z4
-	VMULPS        Z0, Z5, Z5
+	VMOVDQU32     128(DX)(R13*4), Z7
+	VXORPS        Z6, Z6, Z6
+	VCVTDQ2PD     Y7, Z8
+	VCVTPS2PD     Y3, Z9
+	VSUBPD        Z9, Z8, Z8
+	VCVTPD2PS     Z8, Y6
+	VEXTRACTF64X4 $0x01, Z7, Y7
+	VCVTDQ2PD     Y7, Z7
+	VEXTRACTF64X4 $0x01, Z3, Y8
+	VCVTPS2PD     Y8, Z8
+	VSUBPD        Z8, Z7, Z7
+	VCVTPD2PS     Z7, Y7
+	VINSERTF64X4  $0x01, Y7, Z6, Z6
+	VMOVDQU32     192(DX)(R13*4), Z8
+	VXORPS        Z7, Z7, Z7
+	VCVTDQ2PD     Y8, Z9
+	VCVTPS2PD     Y3, Z10
+	VSUBPD        Z10, Z9, Z9
+	VCVTPD2PS     Z9, Y7
+	VEXTRACTF64X4 $0x01, Z8, Y8
+	VCVTDQ2PD     Y8, Z8
+	VEXTRACTF64X4 $0x01, Z3, Y9
+	VCVTPS2PD     Y9, Z9
+	VSUBPD        Z9, Z8, Z8
+	VCVTPD2PS     Z8, Y8
+	VINSERTF64X4  $0x01, Y8, Z7, Z7
+	VMULPS        Z2, Z4, Z4
+	VMULPS        Z2, Z5, Z5
+	VMULPS        Z2, Z6, Z6
+	VMULPS        Z2, Z7, Z7
+	CMPB          284(CX), $0x00
+	JNE           join15
 	CMPB          76(CX), $0x00
-	JNE           around14
-	VMOVDQU64     Z2, (BX)(R12*4)
-	VMOVDQU64     Z3, 64(BX)(R12*4)
-	VMOVDQU64     Z4, 128(BX)(R12*4)
-	VMOVDQU64     Z5, 192(BX)(R12*4)
+	JNE           around17
+	VMOVDQU64     Z4, (BX)(R13*4)
+	VMOVDQU64     Z5, 64(BX)(R13*4)
+	VMOVDQU64     Z6, 128(BX)(R13*4)
+	VMOVDQU64     Z7, 192(BX)(R13*4)
 
-stored15:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next10
+stored18:
+joined16:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	CMPQ  R12, $0x00000020
+	JLT   fewer19
+	TESTQ R10, R10
+	JNE   some20
 
-line16:
-	CMPQ  R11, $0x00000010
-	JLT   lines17
-	TESTQ R9, R9
-	JNE   some18
-
-asked19:
-	VMOVDQU32     (DX)(R12*4), Z3
-	VXORPS        Z2, Z2, Z2
-	VCVTDQ2PD     Y3, Z4
-	VCVTPS2PD     Y1, Z5
-	VSUBPD        Z5, Z4, Z4
-	VCVTPD2PS     Z4, Y2
-	VEXTRACTF64X4 $0x01, Z3, Y3
-	VCVTDQ2PD     Y3, Z3
-	VEXTRACTF64X4 $0x01, Z1, Y4
-	VCVTPS2PD     Y4, Z4
-	VSUBPD        Z4, Z3, Z3
-	VCVTPD2PS     Z3, Y3
-	VINSERTF64X4  $0x01, Y3, Z2, Z2
-	VMULPS        Z0, Z2, Z2
+asked21:
+	VMOVDQU32     (DX)(R13*4), Z5
+	VXORPS        Z4, Z4, Z4
+	VCVTDQ2PD     Y5, Z6
+	VCVTPS2PD     Y3, Z7
+	VSUBPD        Z7, Z6, Z6
+	VCVTPD2PS     Z6, Y4
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VCVTDQ2PD     Y5, Z5
+	VEXTRACTF64X4 $0x01, Z3, Y6
+	VCVTPS2PD     Y6, Z6
+	VSUBPD        Z6, Z5, Z5
+	VCVTPD2PS     Z5, Y5
+	VINSERTF64X4  $0x01, Y5, Z4, Z4
+	VMOVDQU32     64(DX)(R13*4), Z6
+	VXORPS        Z5, Z5, Z5
+	VCVTDQ2PD     Y6, Z7
+	VCVTPS2PD     Y3, Z8
+	VSUBPD        Z8, Z7, Z7
+	VCVTPD2PS     Z7, Y5
+	VEXTRACTF64X4 $0x01, Z6, Y6
+	VCVTDQ2PD     Y6, Z6
+	VEXTRACTF64X4 $0x01, Z3, Y7
+	VCVTPS2PD     Y7, Z7
+	VSUBPD        Z7, Z6, Z6
+	VCVTPD2PS     Z6, Y6
+	VINSERTF64X4  $0x01, Y6, Z5, Z5
+	VMULPS        Z2, Z4, Z4
+	VMULPS        Z2, Z5, Z5
+	CMPB          284(CX), $0x00
+	JNE           join22
 	CMPB          76(CX), $0x00
-	JNE           around20
-	VMOVDQU64     Z2, (BX)(R12*4)
+	JNE           around24
+	VMOVDQU64     Z4, (BX)(R13*4)
+	VMOVDQU64     Z5, 64(BX)(R13*4)
 
-stored21:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line16
+stored25:
+joined23:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
 
-lines17:
-	CMPB 275(CX), $0x00
-	JNE  tail22
+fewer19:
+	CMPQ  R12, $0x00000010
+	JLT   fewer26
+	TESTQ R10, R10
+	JNE   some27
 
-some7:
-some23:
-	TESTQ R11, R11
-	JLE   done24
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some25
+asked28:
+	VMOVDQU32     (DX)(R13*4), Z5
+	VXORPS        Z4, Z4, Z4
+	VCVTDQ2PD     Y5, Z6
+	VCVTPS2PD     Y3, Z7
+	VSUBPD        Z7, Z6, Z6
+	VCVTPD2PS     Z6, Y4
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VCVTDQ2PD     Y5, Z5
+	VEXTRACTF64X4 $0x01, Z3, Y6
+	VCVTPS2PD     Y6, Z6
+	VSUBPD        Z6, Z5, Z5
+	VCVTPD2PS     Z5, Y5
+	VINSERTF64X4  $0x01, Y5, Z4, Z4
+	VMULPS        Z2, Z4, Z4
+	CMPB          284(CX), $0x00
+	JNE           join29
+	CMPB          76(CX), $0x00
+	JNE           around31
+	VMOVDQU64     Z4, (BX)(R13*4)
 
-asked26:
-	VMOVDQU32.Z   (DX)(R12*4), K1, Z3
-	VXORPS        Z2, Z2, Z2
-	VCVTDQ2PD     Y3, Z4
-	VCVTPS2PD     Y1, Z5
-	VSUBPD        Z5, Z4, Z4
-	VCVTPD2PS     Z4, Y2
-	VEXTRACTF64X4 $0x01, Z3, Y3
-	VCVTDQ2PD     Y3, Z3
-	VEXTRACTF64X4 $0x01, Z1, Y4
-	VCVTPS2PD     Y4, Z4
-	VSUBPD        Z4, Z3, Z3
-	VCVTPD2PS     Z3, Y3
-	VINSERTF64X4  $0x01, Y3, Z2, Z2
-	VMULPS        Z0, Z2, Z2
-	VMOVUPS       Z2, K1, (BX)(R12*4)
-	ADDQ          $0x00000010, R12
-	SUBQ          $0x00000010, R11
-	JMP           some23
+stored32:
+joined30:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-done24:
-	CMPB 275(CX), $0x00
-	JNE  taken27
+fewer26:
+	CMPB 283(CX), $0x00
+	JNE  tail33
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run5
+some8:
+some34:
+	TESTQ R12, R12
+	JLE   done35
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some36
+
+asked37:
+	VMOVDQU32.Z   (DX)(R13*4), K1, Z5
+	VXORPS        Z4, Z4, Z4
+	VCVTDQ2PD     Y5, Z6
+	VCVTPS2PD     Y3, Z7
+	VSUBPD        Z7, Z6, Z6
+	VCVTPD2PS     Z6, Y4
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VCVTDQ2PD     Y5, Z5
+	VEXTRACTF64X4 $0x01, Z3, Y6
+	VCVTPS2PD     Y6, Z6
+	VSUBPD        Z6, Z5, Z5
+	VCVTPD2PS     Z5, Y5
+	VINSERTF64X4  $0x01, Y5, Z4, Z4
+	VMULPS        Z2, Z4, Z4
+	CMPB          284(CX), $0x00
+	JNE           join38
+	VMOVUPS       Z4, K1, (BX)(R13*4)
+
+joined39:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some34
+
+done35:
+	CMPB 283(CX), $0x00
+	JNE  taken40
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none41
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none41
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z0, Z1, Z0
+	VMOVDQU32 Z0, K1, (R9)
+
+none41:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*4)
-	PREFETCHT1 64(R11)(R12*4)
-	PREFETCHT1 128(R11)(R12*4)
-	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*4)
+	PREFETCHT1 64(R12)(R13*4)
+	PREFETCHT1 128(R12)(R13*4)
+	PREFETCHT1 192(R12)(R13*4)
+	JMP        asked14
 
-around14:
-	VMOVNTDQ Z2, (BX)(R12*4)
-	VMOVNTDQ Z3, 64(BX)(R12*4)
-	VMOVNTDQ Z4, 128(BX)(R12*4)
-	VMOVNTDQ Z5, 192(BX)(R12*4)
-	JMP      stored15
+around17:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	VMOVNTDQ Z5, 64(BX)(R13*4)
+	VMOVNTDQ Z6, 128(BX)(R13*4)
+	VMOVNTDQ Z7, 192(BX)(R13*4)
+	JMP      stored18
 
-some18:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked19
+join15:
+	VMOVDQA64 Z1, Z8
+	VPERMI2PS Z4, Z0, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z6, Z5, Z0
+	VMOVNTDQ  Z0, 128(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z7, Z6, Z0
+	VMOVNTDQ  Z0, 192(R9)
+	VMOVDQA64 Z7, Z0
+	ADDQ      $0x00000100, R9
+	JMP       joined16
 
-around20:
-	VMOVNTDQ Z2, (BX)(R12*4)
-	JMP      stored21
+some20:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	PREFETCHT1 64(R14)(R13*4)
+	JMP        asked21
 
-tail22:
-	TESTQ R11, R11
-	JEQ   done8
+around24:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	VMOVNTDQ Z5, 64(BX)(R13*4)
+	JMP      stored25
+
+join22:
+	VMOVDQA64 Z1, Z6
+	VPERMI2PS Z4, Z0, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z5, Z0
+	ADDQ      $0x00000080, R9
+	JMP       joined23
+
+some27:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked28
+
+around31:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	JMP      stored32
+
+join29:
+	VMOVDQA64 Z1, Z5
+	VPERMI2PS Z4, Z0, Z5
+	VMOVNTDQ  Z5, (R9)
+	VMOVDQA64 Z4, Z0
+	ADDQ      $0x00000040, R9
+	JMP       joined30
+
+tail33:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some25:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked26
+some36:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked37
 
-taken27:
-	ADDQ      R11, R12
+join38:
+	VMOVDQA64   Z1, Z5
+	VPERMI2PS   Z4, Z0, Z5
+	SUBQ        R12, 256(CX)
+	JG          part42
+	VMOVNTDQ    Z5, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z4, Z1, Z0
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z4
+	VPERMPS     Z0, Z4, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
+	JMP         kept43
+
+part42:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z0
+	VPERMPS     Z5, Z0, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
+
+kept43:
+	JMP joined39
+
+taken40:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z2
-	VMOVNTDQ  Z2, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R12)
+	JMP       whole7
 
 other2:
-step28:
+step44:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned46
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -5215,30 +5979,30 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some47
 
-aligned30:
-turn32:
+aligned46:
+turn48:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns50
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand51:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block33:
+block49:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near52
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near36:
+near52:
 	VMOVDQU32     (DX), Z3
 	VXORPS        Z2, Z2, Z2
 	VCVTDQ2PD     Y3, Z4
@@ -5296,52 +6060,52 @@ near36:
 	VMULPS        Z0, Z4, Z4
 	VMULPS        Z0, Z5, Z5
 	CMPB          76(CX), $0x00
-	JNE           around37
+	JNE           around53
 	VMOVDQU64     Z2, (BX)
 	VMOVDQU64     Z3, 64(BX)
 	VMOVDQU64     Z4, 128(BX)
 	VMOVDQU64     Z5, 192(BX)
-	JMP           stored38
+	JMP           stored54
 
-around37:
+around53:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored38:
+stored54:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block49
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand51
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn48
 
-turns34:
-some31:
-some39:
+turns50:
+some47:
+some55:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done56
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near57:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand58:
 	VBROADCASTSS  (R10), Z0
 	VBROADCASTSS  1024(R10), Z1
 	VMOVDQU32.Z   (DX), K1, Z3
@@ -5365,7 +6129,7 @@ strand42:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand42
+	JNE           strand58
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -5373,29 +6137,29 @@ strand42:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some39
+	JMP           some55
 
-done40:
+done56:
 	TESTQ DI, DI
-	JL    whole43
+	JL    whole59
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned30
+	JMP   aligned46
 
-whole43:
+whole59:
 	DECQ R8
-	JEQ  steps29
+	JEQ  steps45
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step44
 
-steps29:
+steps45:
 	VZEROUPPER
 	RET
 
@@ -5413,34 +6177,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block61:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks62
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near47
+	JEQ        near63
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near47:
+near63:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded64
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded48:
+loaded64:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded65
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded49:
+loaded65:
 	VMOVDQU32     (DX), Z9
 	VXORPS        Z8, Z8, Z8
 	VCVTDQ2PD     Y9, Z10
@@ -5498,44 +6262,44 @@ loaded49:
 	VMULPS        Z2, Z10, Z10
 	VMULPS        Z3, Z11, Z11
 	CMPB          76(CX), $0x00
-	JNE           around50
+	JNE           around66
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored51
+	JMP           stored67
 
-around50:
+around66:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored51:
+stored67:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block61
 
-blocks46:
-some52:
+blocks62:
+some68:
 	TESTQ     AX, AX
-	JLE       done53
+	JLE       done69
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded70
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded54:
+loaded70:
 	CMPB      73(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded71
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded55:
+loaded71:
 	VMOVDQU32.Z   (DX), K1, Z9
 	VXORPS        Z8, Z8, Z8
 	VCVTDQ2PD     Y9, Z10
@@ -5556,10 +6320,10 @@ loaded55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some52
+	JMP           some68
 
-done53:
-	DECQ 264(CX)
+done69:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -5587,7 +6351,9 @@ TEXT ·dequantizeAVX512I32F64(SB), NOSPLIT, $64-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
+	JNE   shared3
+	CMPB  284(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -5597,188 +6363,302 @@ TEXT ·dequantizeAVX512I32F64(SB), NOSPLIT, $64-16
 	JEQ   other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -32(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -32(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x03, R12
+	NEGQ        R12
+	ADDQ        $0x08, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z0
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z2
+	VPERMPD     Z0, Z2, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
 
+near6:
 run5:
-	VBROADCASTSD (SI), Z0
-	VBROADCASTSD 1024(SI), Z1
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD 1024(SI), Z3
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, DI
-	JGT  rest11
+whole7:
+	CMPQ R13, DI
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	VCVTDQ2PD (DX)(R12*4), Z2
-	VCVTDQ2PD 32(DX)(R12*4), Z3
-	VCVTDQ2PD 64(DX)(R12*4), Z4
-	VCVTDQ2PD 96(DX)(R12*4), Z5
-	VSUBPD    Z1, Z2, Z2
-	VSUBPD    Z1, Z3, Z3
-	VSUBPD    Z1, Z4, Z4
-	VSUBPD    Z1, Z5, Z5
-	VMULPD    Z0, Z2, Z2
-	VMULPD    Z0, Z3, Z3
-	VMULPD    Z0, Z4, Z4
-	VMULPD    Z0, Z5, Z5
+asked14:
+	VCVTDQ2PD (DX)(R13*4), Z4
+	VCVTDQ2PD 32(DX)(R13*4), Z5
+	VCVTDQ2PD 64(DX)(R13*4), Z6
+	VCVTDQ2PD 96(DX)(R13*4), Z7
+	VSUBPD    Z3, Z4, Z4
+	VSUBPD    Z3, Z5, Z5
+	VSUBPD    Z3, Z6, Z6
+	VSUBPD    Z3, Z7, Z7
+	VMULPD    Z2, Z4, Z4
+	VMULPD    Z2, Z5, Z5
+	VMULPD    Z2, Z6, Z6
+	VMULPD    Z2, Z7, Z7
+	CMPB      284(CX), $0x00
+	JNE       join15
 	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z2, (BX)(R12*8)
-	VMOVDQU64 Z3, 64(BX)(R12*8)
-	VMOVDQU64 Z4, 128(BX)(R12*8)
-	VMOVDQU64 Z5, 192(BX)(R12*8)
+	JNE       around17
+	VMOVDQU64 Z4, (BX)(R13*8)
+	VMOVDQU64 Z5, 64(BX)(R13*8)
+	VMOVDQU64 Z6, 128(BX)(R13*8)
+	VMOVDQU64 Z7, 192(BX)(R13*8)
 
-stored15:
-	ADDQ $0x00000020, R12
-	CMPQ R12, DI
-	JLE  next10
+stored18:
+joined16:
+	ADDQ $0x00000020, R13
+	CMPQ R13, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	TESTQ R10, R10
+	JNE   some19
 
-line16:
-	CMPQ  R11, $0x00000008
-	JLT   lines17
-	TESTQ R9, R9
-	JNE   some18
-
-asked19:
-	VCVTDQ2PD (DX)(R12*4), Z2
-	VSUBPD    Z1, Z2, Z2
-	VMULPD    Z0, Z2, Z2
+asked20:
+	CMPQ      R12, $0x00000010
+	JLT       fewer21
+	VCVTDQ2PD (DX)(R13*4), Z4
+	VCVTDQ2PD 32(DX)(R13*4), Z5
+	VSUBPD    Z3, Z4, Z4
+	VSUBPD    Z3, Z5, Z5
+	VMULPD    Z2, Z4, Z4
+	VMULPD    Z2, Z5, Z5
+	CMPB      284(CX), $0x00
+	JNE       join22
 	CMPB      76(CX), $0x00
-	JNE       around20
-	VMOVDQU64 Z2, (BX)(R12*8)
+	JNE       around24
+	VMOVDQU64 Z4, (BX)(R13*8)
+	VMOVDQU64 Z5, 64(BX)(R13*8)
 
-stored21:
-	ADDQ $0x00000008, R12
-	SUBQ $0x00000008, R11
-	JMP  line16
+stored25:
+joined23:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-lines17:
-	CMPB 275(CX), $0x00
-	JNE  tail22
+fewer21:
+	CMPQ      R12, $0x00000008
+	JLT       fewer26
+	VCVTDQ2PD (DX)(R13*4), Z4
+	VSUBPD    Z3, Z4, Z4
+	VMULPD    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join27
+	CMPB      76(CX), $0x00
+	JNE       around29
+	VMOVDQU64 Z4, (BX)(R13*8)
 
-some7:
-some23:
-	TESTQ R11, R11
-	JLE   done24
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some25
+stored30:
+joined28:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
 
-asked26:
-	VCVTDQ2PD.Z (DX)(R12*4), K1, Z2
-	VSUBPD      Z1, Z2, Z2
-	VMULPD      Z0, Z2, Z2
-	VMOVUPD     Z2, K1, (BX)(R12*8)
-	ADDQ        $0x00000008, R12
-	SUBQ        $0x00000008, R11
-	JMP         some23
+fewer26:
+	CMPB 283(CX), $0x00
+	JNE  tail31
 
-done24:
-	CMPB 275(CX), $0x00
-	JNE  taken27
+some8:
+some32:
+	TESTQ       R12, R12
+	JLE         done33
+	MOVQ        $-1, R14
+	BZHIQ       R12, R14, R14
+	KMOVW       R14, K1
+	VCVTDQ2PD.Z (DX)(R13*4), K1, Z4
+	VSUBPD      Z3, Z4, Z4
+	VMULPD      Z2, Z4, Z4
+	CMPB        284(CX), $0x00
+	JNE         join34
+	VMOVUPD     Z4, K1, (BX)(R13*8)
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ R8
-	JNE  run5
+joined35:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+	JMP  some32
+
+done33:
+	CMPB 283(CX), $0x00
+	JNE  taken36
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000008, SI
+	DECQ      R8
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none37
+	MOVQ      $0x00000008, R12
+	SUBQ      256(CX), R12
+	JEQ       none37
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPD   Z0, Z1, Z0
+	VMOVDQU64 Z0, K1, (R9)
+
+none37:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x03, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x03, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*4)
-	PREFETCHT1 64(R11)(R12*4)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*4)
+	PREFETCHT1 64(R12)(R13*4)
+	JMP        asked14
 
-around14:
-	VMOVNTDQ Z2, (BX)(R12*8)
-	VMOVNTDQ Z3, 64(BX)(R12*8)
-	VMOVNTDQ Z4, 128(BX)(R12*8)
-	VMOVNTDQ Z5, 192(BX)(R12*8)
-	JMP      stored15
+around17:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	VMOVNTDQ Z5, 64(BX)(R13*8)
+	VMOVNTDQ Z6, 128(BX)(R13*8)
+	VMOVNTDQ Z7, 192(BX)(R13*8)
+	JMP      stored18
 
-some18:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked19
+join15:
+	VMOVDQA64 Z1, Z8
+	VPERMI2PD Z4, Z0, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z6, Z5, Z0
+	VMOVNTDQ  Z0, 128(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z7, Z6, Z0
+	VMOVNTDQ  Z0, 192(R9)
+	VMOVDQA64 Z7, Z0
+	ADDQ      $0x00000100, R9
+	JMP       joined16
 
-around20:
-	VMOVNTDQ Z2, (BX)(R12*8)
-	JMP      stored21
+some19:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	PREFETCHT1 64(R14)(R13*4)
+	JMP        asked20
 
-tail22:
-	TESTQ R11, R11
-	JEQ   done8
+around24:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	VMOVNTDQ Z5, 64(BX)(R13*8)
+	JMP      stored25
+
+join22:
+	VMOVDQA64 Z1, Z6
+	VPERMI2PD Z4, Z0, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z5, Z0
+	ADDQ      $0x00000080, R9
+	JMP       joined23
+
+around29:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	JMP      stored30
+
+join27:
+	VMOVDQA64 Z1, Z5
+	VPERMI2PD Z4, Z0, Z5
+	VMOVNTDQ  Z5, (R9)
+	VMOVDQA64 Z4, Z0
+	ADDQ      $0x00000040, R9
+	JMP       joined28
+
+tail31:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x03, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x03, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some25:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked26
+join34:
+	VMOVDQA64   Z1, Z5
+	VPERMI2PD   Z4, Z0, Z5
+	SUBQ        R12, 256(CX)
+	JG          part38
+	VMOVNTDQ    Z5, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x08, 256(CX)
+	VPERMPD     Z4, Z1, Z0
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z4
+	VPERMPD     Z0, Z4, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
+	JMP         kept39
 
-taken27:
-	ADDQ      R11, R12
+part38:
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z0
+	VPERMPD     Z5, Z0, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
+
+kept39:
+	JMP joined35
+
+taken36:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x03, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z2
-	VMOVNTDQ  Z2, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x03, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R12)
+	JMP       whole7
 
 other2:
-step28:
+step40:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned42
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -5788,28 +6668,28 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some43
 
-aligned30:
-turn32:
+aligned42:
+turn44:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns46
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand47:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block33:
+block45:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near48
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near36:
+near48:
 	VCVTDQ2PD (DX), Z2
 	VCVTDQ2PD 32(DX), Z3
 	VCVTDQ2PD 64(DX), Z4
@@ -5823,52 +6703,52 @@ near36:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around49
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored38
+	JMP       stored50
 
-around37:
+around49:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored38:
+stored50:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block33
+	JNE  block45
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand47
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn44
 
-turns34:
-some31:
-some39:
+turns46:
+some43:
+some51:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done52
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near53
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near53:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand54:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	VCVTDQ2PD.Z  (DX), K1, Z2
@@ -5881,7 +6761,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand54
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -5889,29 +6769,29 @@ strand42:
 	ADDQ         $+32, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some39
+	JMP          some51
 
-done40:
+done52:
 	TESTQ DI, DI
-	JL    whole43
+	JL    whole55
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned30
+	JMP   aligned42
 
-whole43:
+whole55:
 	DECQ R8
-	JEQ  steps29
+	JEQ  steps41
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step40
 
-steps29:
+steps41:
 	VZEROUPPER
 	RET
 
@@ -5929,32 +6809,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block57:
 	CMPQ       AX, $0x00000020
-	JLT        blocks46
+	JLT        blocks58
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near47
+	JEQ        near59
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near47:
+near59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded60
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded48:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded61
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded49:
+loaded61:
 	VCVTDQ2PD (DX), Z8
 	VCVTDQ2PD 32(DX), Z9
 	VCVTDQ2PD 64(DX), Z10
@@ -5968,44 +6848,44 @@ loaded49:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around62
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored51
+	JMP       stored63
 
-around50:
+around62:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored51:
+stored63:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block45
+	JMP  block57
 
-blocks46:
-some52:
+blocks58:
+some64:
 	TESTQ     AX, AX
-	JLE       done53
+	JLE       done65
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded66
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded54:
+loaded66:
 	CMPB      73(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded67
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded55:
+loaded67:
 	VCVTDQ2PD.Z (DX), K1, Z8
 	VSUBPD      Z4, Z8, Z8
 	VMULPD      Z0, Z8, Z8
@@ -6015,10 +6895,10 @@ loaded55:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some52
+	JMP         some64
 
-done53:
-	DECQ 264(CX)
+done65:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -6051,7 +6931,7 @@ TEXT ·dequantizeAVX512I32H16(SB), NOSPLIT, $64-16
 	TESTQ        R8, R8
 	JEQ          one1
 	MOVQ         112(CX), SI
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -6071,7 +6951,7 @@ run5:
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS 1024(SI), Z6
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -6139,7 +7019,7 @@ asked13:
 	VMULPS        Z5, Z8, Z8
 	VMULPS        Z5, Z9, Z9
 	VMULPS        Z5, Z10, Z10
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind15
 	VCVTPS2PH     $0x00, Z7, Y7
 	VCVTPS2PH     $0x00, Z8, Y8
@@ -6194,16 +7074,15 @@ done14:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line21:
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done8
 	CMPQ  R11, $0x00000020
-	JLT   lines22
+	JLT   fewer21
 	TESTQ R9, R9
-	JNE   some23
+	JNE   some22
 
-asked24:
+asked23:
 	VMOVDQU32     (DX)(R12*4), Z8
 	VXORPS        Z7, Z7, Z7
 	VCVTDQ2PD     Y8, Z9
@@ -6232,19 +7111,19 @@ asked24:
 	VINSERTF64X4  $0x01, Y9, Z8, Z8
 	VMULPS        Z5, Z7, Z7
 	VMULPS        Z5, Z8, Z8
-	CMPB          273(CX), $0x00
-	JNE           kind26
+	CMPB          281(CX), $0x00
+	JNE           kind25
 	VCVTPS2PH     $0x00, Z7, Y7
 	VCVTPS2PH     $0x00, Z8, Y8
 	CMPB          76(CX), $0x00
-	JNE           around27
+	JNE           around26
 	VMOVDQU64     Y7, (BX)(R12*2)
 	VMOVDQU64     Y8, 32(BX)(R12*2)
 
-stored28:
-	JMP done25
+stored27:
+	JMP done24
 
-kind26:
+kind25:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z9
 	VPADDD    Z2, Z7, K1, Z9
@@ -6258,32 +7137,31 @@ kind26:
 	VMOVDQA64 Z9, Z7
 	VPERMT2W  Z10, Z4, Z7
 	CMPB      76(CX), $0x00
-	JNE       around30
+	JNE       around29
 	VMOVDQU64 Z7, (BX)(R12*2)
 
-stored31:
-	JMP done25
+stored30:
+	JMP done24
 
-done25:
+done24:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line21
 
-lines22:
-	CMPB 275(CX), $0x00
-	JNE  tail32
+fewer21:
+	CMPB 283(CX), $0x00
+	JNE  tail31
 
 some7:
-some33:
+some32:
 	TESTQ R11, R11
-	JLE   done34
+	JLE   done33
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some35
+	JNE   some34
 
-asked36:
+asked35:
 	VMOVDQU32.Z   (DX)(R12*4), K1, Z8
 	VXORPS        Z7, Z7, Z7
 	VCVTDQ2PD     Y8, Z9
@@ -6298,13 +7176,13 @@ asked36:
 	VCVTPD2PS     Z8, Y8
 	VINSERTF64X4  $0x01, Y8, Z7, Z7
 	VMULPS        Z5, Z7, Z7
-	CMPB          273(CX), $0x00
-	JNE           kind38
+	CMPB          281(CX), $0x00
+	JNE           kind37
 	VCVTPS2PH     $0x00, Z7, Y7
 	VMOVDQU16     Y7, K1, (BX)(R12*2)
-	JMP           done37
+	JMP           done36
 
-kind38:
+kind37:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -6313,16 +7191,16 @@ kind38:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)(R12*2)
-	JMP       done37
+	JMP       done36
 
-done37:
+done36:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  some33
+	JMP  some32
 
-done34:
-	CMPB 275(CX), $0x00
-	JNE  taken40
+done33:
+	CMPB 283(CX), $0x00
+	JNE  taken39
 
 done8:
 	ADDQ 152(CX), R10
@@ -6342,7 +7220,7 @@ head9:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -6368,47 +7246,47 @@ around19:
 	VMOVNTDQ Z8, 64(BX)(R12*2)
 	JMP      stored20
 
-some23:
+some22:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
 	PREFETCHT1 64(R13)(R12*4)
-	JMP        asked24
+	JMP        asked23
 
-around27:
+around26:
 	VMOVNTDQ Y7, (BX)(R12*2)
 	VMOVNTDQ Y8, 32(BX)(R12*2)
-	JMP      stored28
+	JMP      stored27
 
-around30:
+around29:
 	VMOVNTDQ Z7, (BX)(R12*2)
-	JMP      stored31
+	JMP      stored30
 
-tail32:
+tail31:
 	TESTQ R11, R11
 	JEQ   done8
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some7
 
-some35:
+some34:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked36
+	JMP        asked35
 
-taken40:
+taken39:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -6417,12 +7295,12 @@ taken40:
 	JMP       whole6
 
 other2:
-step41:
+step40:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned43
+	JEQ     aligned42
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -6432,30 +7310,30 @@ step41:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some44
+	JMP     some43
 
-aligned43:
-turn45:
+aligned42:
+turn44:
 	CMPQ AX, 104(CX)
-	JLT  turns47
+	JLT  turns46
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand48:
+strand47:
 	VBROADCASTSS (R11), Z5
 	VBROADCASTSS 1024(R11), Z6
 	MOVQ         104(CX), R9
 
-block46:
+block45:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near49
+	JEQ        near48
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near49:
+near48:
 	VMOVDQU32     (DX), Z8
 	VXORPS        Z7, Z7, Z7
 	VCVTDQ2PD     Y8, Z9
@@ -6512,30 +7390,30 @@ near49:
 	VMULPS        Z5, Z8, Z8
 	VMULPS        Z5, Z9, Z9
 	VMULPS        Z5, Z10, Z10
-	CMPB          273(CX), $0x00
-	JNE           kind51
+	CMPB          281(CX), $0x00
+	JNE           kind50
 	VCVTPS2PH     $0x00, Z7, Y7
 	VCVTPS2PH     $0x00, Z8, Y8
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	CMPB          76(CX), $0x00
-	JNE           around52
+	JNE           around51
 	VMOVDQU64     Y7, (BX)
 	VMOVDQU64     Y8, 32(BX)
 	VMOVDQU64     Y9, 64(BX)
 	VMOVDQU64     Y10, 96(BX)
-	JMP           stored53
+	JMP           stored52
 
-around52:
+around51:
 	VMOVNTDQ Y7, (BX)
 	VMOVNTDQ Y8, 32(BX)
 	VMOVNTDQ Y9, 64(BX)
 	VMOVNTDQ Y10, 96(BX)
 
-stored53:
-	JMP done50
+stored52:
+	JMP done49
 
-kind51:
+kind50:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z11
 	VPADDD    Z2, Z7, K1, Z11
@@ -6561,51 +7439,51 @@ kind51:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around55
+	JNE       around54
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored56
+	JMP       stored55
 
-around55:
+around54:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored56:
-	JMP done50
+stored55:
+	JMP done49
 
-done50:
+done49:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block46
+	JNE  block45
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand48
+	JNE  strand47
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn45
+	JMP  turn44
 
-turns47:
-some44:
-some57:
+turns46:
+some43:
+some56:
 	TESTQ      AX, AX
-	JLE        done58
+	JLE        done57
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near59
+	JEQ        near58
 	PREFETCHT1 (DX)(R9*1)
 
-near59:
+near58:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand60:
+strand59:
 	VBROADCASTSS  (R10), Z5
 	VBROADCASTSS  1024(R10), Z6
 	VMOVDQU32.Z   (DX), K1, Z8
@@ -6622,13 +7500,13 @@ strand60:
 	VCVTPD2PS     Z8, Y6
 	VINSERTF64X4  $0x01, Y6, Z7, Z7
 	VMULPS        Z5, Z7, Z5
-	CMPB          273(CX), $0x00
-	JNE           kind62
+	CMPB          281(CX), $0x00
+	JNE           kind61
 	VCVTPS2PH     $0x00, Z5, Y5
 	VMOVDQU16     Y5, K1, (BX)
-	JMP           done61
+	JMP           done60
 
-kind62:
+kind61:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -6637,16 +7515,16 @@ kind62:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done61
+	JMP       done60
 
-done61:
+done60:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand60
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -6654,29 +7532,29 @@ done61:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some57
+	JMP  some56
 
-done58:
+done57:
 	TESTQ DI, DI
-	JL    whole64
+	JL    whole63
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned43
+	JMP   aligned42
 
-whole64:
+whole63:
 	DECQ R8
-	JEQ  steps42
+	JEQ  steps41
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step41
+	JMP  step40
 
-steps42:
+steps41:
 	VZEROUPPER
 	RET
 
@@ -6694,34 +7572,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block66:
+block65:
 	CMPQ       AX, $0x00000040
-	JLT        blocks67
+	JLT        blocks66
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near68
+	JEQ        near67
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near68:
+near67:
 	CMPB    72(CX), $0x00
-	JEQ     loaded69
+	JEQ     loaded68
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded69:
+loaded68:
 	CMPB    73(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded69
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded70:
+loaded69:
 	VMOVDQU32     (DX), Z14
 	VXORPS        Z13, Z13, Z13
 	VCVTDQ2PD     Y14, Z15
@@ -6778,30 +7656,30 @@ loaded70:
 	VMULPS        Z6, Z14, Z14
 	VMULPS        Z7, Z15, Z15
 	VMULPS        Z8, Z16, Z16
-	CMPB          273(CX), $0x00
-	JNE           kind72
+	CMPB          281(CX), $0x00
+	JNE           kind71
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	CMPB          76(CX), $0x00
-	JNE           around73
+	JNE           around72
 	VMOVDQU64     Y13, (BX)
 	VMOVDQU64     Y14, 32(BX)
 	VMOVDQU64     Y15, 64(BX)
 	VMOVDQU64     Y16, 96(BX)
-	JMP           stored74
+	JMP           stored73
 
-around73:
+around72:
 	VMOVNTDQ Y13, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored74:
-	JMP done71
+stored73:
+	JMP done70
 
-kind72:
+kind71:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -6827,43 +7705,43 @@ kind72:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around76
+	JNE       around75
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored77
+	JMP       stored76
 
-around76:
+around75:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored77:
-	JMP done71
+stored76:
+	JMP done70
 
-done71:
+done70:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block66
+	JMP  block65
 
-blocks67:
-some78:
+blocks66:
+some77:
 	TESTQ     AX, AX
-	JLE       done79
+	JLE       done78
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded80
+	JEQ       loaded79
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded80:
+loaded79:
 	CMPB      73(CX), $0x00
-	JEQ       loaded81
+	JEQ       loaded80
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded81:
+loaded80:
 	VMOVDQU32.Z   (DX), K1, Z14
 	VXORPS        Z13, Z13, Z13
 	VCVTDQ2PD     Y14, Z15
@@ -6878,13 +7756,13 @@ loaded81:
 	VCVTPD2PS     Z14, Y14
 	VINSERTF64X4  $0x01, Y14, Z13, Z13
 	VMULPS        Z5, Z13, Z13
-	CMPB          273(CX), $0x00
-	JNE           kind83
+	CMPB          281(CX), $0x00
+	JNE           kind82
 	VCVTPS2PH     $0x00, Z13, Y13
 	VMOVDQU16     Y13, K1, (BX)
-	JMP           done82
+	JMP           done81
 
-kind83:
+kind82:
 	VPTESTMD  Z0, Z13, K2
 	VPADDD    Z1, Z13, Z14
 	VPADDD    Z2, Z13, K2, Z14
@@ -6893,18 +7771,18 @@ kind83:
 	VPSRLD    $0x10, Z14, Z13
 	VPMOVDW   Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done82
+	JMP       done81
 
-done82:
+done81:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some78
+	JMP  some77
 
-done79:
-	DECQ 264(CX)
+done78:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -6932,7 +7810,9 @@ TEXT ·dequantizeAVX512F32F32(SB), NOSPLIT, $64-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
+	JNE   shared3
+	CMPB  284(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -6942,190 +7822,322 @@ TEXT ·dequantizeAVX512F32F32(SB), NOSPLIT, $64-16
 	JEQ   other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z0
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z2
+	VPERMPS     Z0, Z2, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
 
+near6:
 run5:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS 1024(SI), Z1
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS 1024(SI), Z3
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, DI
-	JGT  rest11
+whole7:
+	CMPQ R13, DI
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	VMOVUPS   (DX)(R12*4), Z2
-	VMOVUPS   64(DX)(R12*4), Z3
-	VMOVUPS   128(DX)(R12*4), Z4
-	VMOVUPS   192(DX)(R12*4), Z5
-	VSUBPS    Z1, Z2, Z2
-	VSUBPS    Z1, Z3, Z3
-	VSUBPS    Z1, Z4, Z4
-	VSUBPS    Z1, Z5, Z5
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VMULPS    Z0, Z5, Z5
+asked14:
+	VMOVUPS   (DX)(R13*4), Z4
+	VMOVUPS   64(DX)(R13*4), Z5
+	VMOVUPS   128(DX)(R13*4), Z6
+	VMOVUPS   192(DX)(R13*4), Z7
+	VSUBPS    Z3, Z4, Z4
+	VSUBPS    Z3, Z5, Z5
+	VSUBPS    Z3, Z6, Z6
+	VSUBPS    Z3, Z7, Z7
+	VMULPS    Z2, Z4, Z4
+	VMULPS    Z2, Z5, Z5
+	VMULPS    Z2, Z6, Z6
+	VMULPS    Z2, Z7, Z7
+	CMPB      284(CX), $0x00
+	JNE       join15
 	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z2, (BX)(R12*4)
-	VMOVDQU64 Z3, 64(BX)(R12*4)
-	VMOVDQU64 Z4, 128(BX)(R12*4)
-	VMOVDQU64 Z5, 192(BX)(R12*4)
+	JNE       around17
+	VMOVDQU64 Z4, (BX)(R13*4)
+	VMOVDQU64 Z5, 64(BX)(R13*4)
+	VMOVDQU64 Z6, 128(BX)(R13*4)
+	VMOVDQU64 Z7, 192(BX)(R13*4)
 
-stored15:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next10
+stored18:
+joined16:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	CMPQ  R12, $0x00000020
+	JLT   fewer19
+	TESTQ R10, R10
+	JNE   some20
 
-line16:
-	CMPQ  R11, $0x00000010
-	JLT   lines17
-	TESTQ R9, R9
-	JNE   some18
-
-asked19:
-	VMOVUPS   (DX)(R12*4), Z2
-	VSUBPS    Z1, Z2, Z2
-	VMULPS    Z0, Z2, Z2
+asked21:
+	VMOVUPS   (DX)(R13*4), Z4
+	VMOVUPS   64(DX)(R13*4), Z5
+	VSUBPS    Z3, Z4, Z4
+	VSUBPS    Z3, Z5, Z5
+	VMULPS    Z2, Z4, Z4
+	VMULPS    Z2, Z5, Z5
+	CMPB      284(CX), $0x00
+	JNE       join22
 	CMPB      76(CX), $0x00
-	JNE       around20
-	VMOVDQU64 Z2, (BX)(R12*4)
+	JNE       around24
+	VMOVDQU64 Z4, (BX)(R13*4)
+	VMOVDQU64 Z5, 64(BX)(R13*4)
 
-stored21:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line16
+stored25:
+joined23:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
 
-lines17:
-	CMPB 275(CX), $0x00
-	JNE  tail22
+fewer19:
+	CMPQ  R12, $0x00000010
+	JLT   fewer26
+	TESTQ R10, R10
+	JNE   some27
 
-some7:
-some23:
-	TESTQ R11, R11
-	JLE   done24
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some25
+asked28:
+	VMOVUPS   (DX)(R13*4), Z4
+	VSUBPS    Z3, Z4, Z4
+	VMULPS    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join29
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU64 Z4, (BX)(R13*4)
 
-asked26:
-	VMOVUPS.Z (DX)(R12*4), K1, Z2
-	VSUBPS    Z1, Z2, Z2
-	VMULPS    Z0, Z2, Z2
-	VMOVUPS   Z2, K1, (BX)(R12*4)
-	ADDQ      $0x00000010, R12
-	SUBQ      $0x00000010, R11
-	JMP       some23
+stored32:
+joined30:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-done24:
-	CMPB 275(CX), $0x00
-	JNE  taken27
+fewer26:
+	CMPB 283(CX), $0x00
+	JNE  tail33
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run5
+some8:
+some34:
+	TESTQ R12, R12
+	JLE   done35
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some36
+
+asked37:
+	VMOVUPS.Z (DX)(R13*4), K1, Z4
+	VSUBPS    Z3, Z4, Z4
+	VMULPS    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join38
+	VMOVUPS   Z4, K1, (BX)(R13*4)
+
+joined39:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some34
+
+done35:
+	CMPB 283(CX), $0x00
+	JNE  taken40
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none41
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none41
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z0, Z1, Z0
+	VMOVDQU32 Z0, K1, (R9)
+
+none41:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*4)
-	PREFETCHT1 64(R11)(R12*4)
-	PREFETCHT1 128(R11)(R12*4)
-	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*4)
+	PREFETCHT1 64(R12)(R13*4)
+	PREFETCHT1 128(R12)(R13*4)
+	PREFETCHT1 192(R12)(R13*4)
+	JMP        asked14
 
-around14:
-	VMOVNTDQ Z2, (BX)(R12*4)
-	VMOVNTDQ Z3, 64(BX)(R12*4)
-	VMOVNTDQ Z4, 128(BX)(R12*4)
-	VMOVNTDQ Z5, 192(BX)(R12*4)
-	JMP      stored15
+around17:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	VMOVNTDQ Z5, 64(BX)(R13*4)
+	VMOVNTDQ Z6, 128(BX)(R13*4)
+	VMOVNTDQ Z7, 192(BX)(R13*4)
+	JMP      stored18
 
-some18:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked19
+join15:
+	VMOVDQA64 Z1, Z8
+	VPERMI2PS Z4, Z0, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z6, Z5, Z0
+	VMOVNTDQ  Z0, 128(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z7, Z6, Z0
+	VMOVNTDQ  Z0, 192(R9)
+	VMOVDQA64 Z7, Z0
+	ADDQ      $0x00000100, R9
+	JMP       joined16
 
-around20:
-	VMOVNTDQ Z2, (BX)(R12*4)
-	JMP      stored21
+some20:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	PREFETCHT1 64(R14)(R13*4)
+	JMP        asked21
 
-tail22:
-	TESTQ R11, R11
-	JEQ   done8
+around24:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	VMOVNTDQ Z5, 64(BX)(R13*4)
+	JMP      stored25
+
+join22:
+	VMOVDQA64 Z1, Z6
+	VPERMI2PS Z4, Z0, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z5, Z0
+	ADDQ      $0x00000080, R9
+	JMP       joined23
+
+some27:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked28
+
+around31:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	JMP      stored32
+
+join29:
+	VMOVDQA64 Z1, Z5
+	VPERMI2PS Z4, Z0, Z5
+	VMOVNTDQ  Z5, (R9)
+	VMOVDQA64 Z4, Z0
+	ADDQ      $0x00000040, R9
+	JMP       joined30
+
+tail33:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some25:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked26
+some36:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked37
 
-taken27:
-	ADDQ      R11, R12
+join38:
+	VMOVDQA64   Z1, Z5
+	VPERMI2PS   Z4, Z0, Z5
+	SUBQ        R12, 256(CX)
+	JG          part42
+	VMOVNTDQ    Z5, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z4, Z1, Z0
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z4
+	VPERMPS     Z0, Z4, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
+	JMP         kept43
+
+part42:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z0
+	VPERMPS     Z5, Z0, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
+
+kept43:
+	JMP joined39
+
+taken40:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z2
-	VMOVNTDQ  Z2, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R12)
+	JMP       whole7
 
 other2:
-step28:
+step44:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned46
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -7135,30 +8147,30 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some47
 
-aligned30:
-turn32:
+aligned46:
+turn48:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns50
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand51:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block33:
+block49:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near52
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near36:
+near52:
 	VMOVUPS   (DX), Z2
 	VMOVUPS   64(DX), Z3
 	VMOVUPS   128(DX), Z4
@@ -7172,52 +8184,52 @@ near36:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around53
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored38
+	JMP       stored54
 
-around37:
+around53:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored38:
+stored54:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block49
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand51
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn48
 
-turns34:
-some31:
-some39:
+turns50:
+some47:
+some55:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done56
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near57:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand58:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VMOVUPS.Z    (DX), K1, Z2
@@ -7230,7 +8242,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand58
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -7238,29 +8250,29 @@ strand42:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some39
+	JMP          some55
 
-done40:
+done56:
 	TESTQ DI, DI
-	JL    whole43
+	JL    whole59
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned30
+	JMP   aligned46
 
-whole43:
+whole59:
 	DECQ R8
-	JEQ  steps29
+	JEQ  steps45
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step44
 
-steps29:
+steps45:
 	VZEROUPPER
 	RET
 
@@ -7278,34 +8290,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block61:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks62
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near47
+	JEQ        near63
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near47:
+near63:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded64
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded48:
+loaded64:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded65
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded49:
+loaded65:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -7319,44 +8331,44 @@ loaded49:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around66
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored51
+	JMP       stored67
 
-around50:
+around66:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored51:
+stored67:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block61
 
-blocks46:
-some52:
+blocks62:
+some68:
 	TESTQ     AX, AX
-	JLE       done53
+	JLE       done69
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded70
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded54:
+loaded70:
 	CMPB      73(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded71
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded55:
+loaded71:
 	VMOVUPS.Z (DX), K1, Z8
 	VSUBPS    Z4, Z8, Z8
 	VMULPS    Z0, Z8, Z8
@@ -7366,10 +8378,10 @@ loaded55:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000010, AX
-	JMP       some52
+	JMP       some68
 
-done53:
-	DECQ 264(CX)
+done69:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -7397,7 +8409,9 @@ TEXT ·dequantizeAVX512F64F64(SB), NOSPLIT, $64-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
+	JNE   shared3
+	CMPB  284(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -7407,190 +8421,322 @@ TEXT ·dequantizeAVX512F64F64(SB), NOSPLIT, $64-16
 	JEQ   other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -32(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -32(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x03, R12
+	NEGQ        R12
+	ADDQ        $0x08, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z0
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z2
+	VPERMPD     Z0, Z2, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
 
+near6:
 run5:
-	VBROADCASTSD (SI), Z0
-	VBROADCASTSD 1024(SI), Z1
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD 1024(SI), Z3
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, DI
-	JGT  rest11
+whole7:
+	CMPQ R13, DI
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	VMOVUPD   (DX)(R12*8), Z2
-	VMOVUPD   64(DX)(R12*8), Z3
-	VMOVUPD   128(DX)(R12*8), Z4
-	VMOVUPD   192(DX)(R12*8), Z5
-	VSUBPD    Z1, Z2, Z2
-	VSUBPD    Z1, Z3, Z3
-	VSUBPD    Z1, Z4, Z4
-	VSUBPD    Z1, Z5, Z5
-	VMULPD    Z0, Z2, Z2
-	VMULPD    Z0, Z3, Z3
-	VMULPD    Z0, Z4, Z4
-	VMULPD    Z0, Z5, Z5
+asked14:
+	VMOVUPD   (DX)(R13*8), Z4
+	VMOVUPD   64(DX)(R13*8), Z5
+	VMOVUPD   128(DX)(R13*8), Z6
+	VMOVUPD   192(DX)(R13*8), Z7
+	VSUBPD    Z3, Z4, Z4
+	VSUBPD    Z3, Z5, Z5
+	VSUBPD    Z3, Z6, Z6
+	VSUBPD    Z3, Z7, Z7
+	VMULPD    Z2, Z4, Z4
+	VMULPD    Z2, Z5, Z5
+	VMULPD    Z2, Z6, Z6
+	VMULPD    Z2, Z7, Z7
+	CMPB      284(CX), $0x00
+	JNE       join15
 	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z2, (BX)(R12*8)
-	VMOVDQU64 Z3, 64(BX)(R12*8)
-	VMOVDQU64 Z4, 128(BX)(R12*8)
-	VMOVDQU64 Z5, 192(BX)(R12*8)
+	JNE       around17
+	VMOVDQU64 Z4, (BX)(R13*8)
+	VMOVDQU64 Z5, 64(BX)(R13*8)
+	VMOVDQU64 Z6, 128(BX)(R13*8)
+	VMOVDQU64 Z7, 192(BX)(R13*8)
 
-stored15:
-	ADDQ $0x00000020, R12
-	CMPQ R12, DI
-	JLE  next10
+stored18:
+joined16:
+	ADDQ $0x00000020, R13
+	CMPQ R13, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	CMPQ  R12, $0x00000010
+	JLT   fewer19
+	TESTQ R10, R10
+	JNE   some20
 
-line16:
-	CMPQ  R11, $0x00000008
-	JLT   lines17
-	TESTQ R9, R9
-	JNE   some18
-
-asked19:
-	VMOVUPD   (DX)(R12*8), Z2
-	VSUBPD    Z1, Z2, Z2
-	VMULPD    Z0, Z2, Z2
+asked21:
+	VMOVUPD   (DX)(R13*8), Z4
+	VMOVUPD   64(DX)(R13*8), Z5
+	VSUBPD    Z3, Z4, Z4
+	VSUBPD    Z3, Z5, Z5
+	VMULPD    Z2, Z4, Z4
+	VMULPD    Z2, Z5, Z5
+	CMPB      284(CX), $0x00
+	JNE       join22
 	CMPB      76(CX), $0x00
-	JNE       around20
-	VMOVDQU64 Z2, (BX)(R12*8)
+	JNE       around24
+	VMOVDQU64 Z4, (BX)(R13*8)
+	VMOVDQU64 Z5, 64(BX)(R13*8)
 
-stored21:
-	ADDQ $0x00000008, R12
-	SUBQ $0x00000008, R11
-	JMP  line16
+stored25:
+joined23:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-lines17:
-	CMPB 275(CX), $0x00
-	JNE  tail22
+fewer19:
+	CMPQ  R12, $0x00000008
+	JLT   fewer26
+	TESTQ R10, R10
+	JNE   some27
 
-some7:
-some23:
-	TESTQ R11, R11
-	JLE   done24
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some25
+asked28:
+	VMOVUPD   (DX)(R13*8), Z4
+	VSUBPD    Z3, Z4, Z4
+	VMULPD    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join29
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU64 Z4, (BX)(R13*8)
 
-asked26:
-	VMOVUPD.Z (DX)(R12*8), K1, Z2
-	VSUBPD    Z1, Z2, Z2
-	VMULPD    Z0, Z2, Z2
-	VMOVUPD   Z2, K1, (BX)(R12*8)
-	ADDQ      $0x00000008, R12
-	SUBQ      $0x00000008, R11
-	JMP       some23
+stored32:
+joined30:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
 
-done24:
-	CMPB 275(CX), $0x00
-	JNE  taken27
+fewer26:
+	CMPB 283(CX), $0x00
+	JNE  tail33
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ R8
-	JNE  run5
+some8:
+some34:
+	TESTQ R12, R12
+	JLE   done35
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some36
+
+asked37:
+	VMOVUPD.Z (DX)(R13*8), K1, Z4
+	VSUBPD    Z3, Z4, Z4
+	VMULPD    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join38
+	VMOVUPD   Z4, K1, (BX)(R13*8)
+
+joined39:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+	JMP  some34
+
+done35:
+	CMPB 283(CX), $0x00
+	JNE  taken40
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000008, SI
+	DECQ      R8
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none41
+	MOVQ      $0x00000008, R12
+	SUBQ      256(CX), R12
+	JEQ       none41
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPD   Z0, Z1, Z0
+	VMOVDQU64 Z0, K1, (R9)
+
+none41:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x03, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x03, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*8)
-	PREFETCHT1 64(R11)(R12*8)
-	PREFETCHT1 128(R11)(R12*8)
-	PREFETCHT1 192(R11)(R12*8)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*8)
+	PREFETCHT1 64(R12)(R13*8)
+	PREFETCHT1 128(R12)(R13*8)
+	PREFETCHT1 192(R12)(R13*8)
+	JMP        asked14
 
-around14:
-	VMOVNTDQ Z2, (BX)(R12*8)
-	VMOVNTDQ Z3, 64(BX)(R12*8)
-	VMOVNTDQ Z4, 128(BX)(R12*8)
-	VMOVNTDQ Z5, 192(BX)(R12*8)
-	JMP      stored15
+around17:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	VMOVNTDQ Z5, 64(BX)(R13*8)
+	VMOVNTDQ Z6, 128(BX)(R13*8)
+	VMOVNTDQ Z7, 192(BX)(R13*8)
+	JMP      stored18
 
-some18:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*8)
-	JMP        asked19
+join15:
+	VMOVDQA64 Z1, Z8
+	VPERMI2PD Z4, Z0, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z6, Z5, Z0
+	VMOVNTDQ  Z0, 128(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z7, Z6, Z0
+	VMOVNTDQ  Z0, 192(R9)
+	VMOVDQA64 Z7, Z0
+	ADDQ      $0x00000100, R9
+	JMP       joined16
 
-around20:
-	VMOVNTDQ Z2, (BX)(R12*8)
-	JMP      stored21
+some20:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	PREFETCHT1 64(R14)(R13*8)
+	JMP        asked21
 
-tail22:
-	TESTQ R11, R11
-	JEQ   done8
+around24:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	VMOVNTDQ Z5, 64(BX)(R13*8)
+	JMP      stored25
+
+join22:
+	VMOVDQA64 Z1, Z6
+	VPERMI2PD Z4, Z0, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z5, Z0
+	ADDQ      $0x00000080, R9
+	JMP       joined23
+
+some27:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	JMP        asked28
+
+around31:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	JMP      stored32
+
+join29:
+	VMOVDQA64 Z1, Z5
+	VPERMI2PD Z4, Z0, Z5
+	VMOVNTDQ  Z5, (R9)
+	VMOVDQA64 Z4, Z0
+	ADDQ      $0x00000040, R9
+	JMP       joined30
+
+tail33:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x03, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x03, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some25:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*8)
-	JMP        asked26
+some36:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	JMP        asked37
 
-taken27:
-	ADDQ      R11, R12
+join38:
+	VMOVDQA64   Z1, Z5
+	VPERMI2PD   Z4, Z0, Z5
+	SUBQ        R12, 256(CX)
+	JG          part42
+	VMOVNTDQ    Z5, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x08, 256(CX)
+	VPERMPD     Z4, Z1, Z0
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z4
+	VPERMPD     Z0, Z4, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
+	JMP         kept43
+
+part42:
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z0
+	VPERMPD     Z5, Z0, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
+
+kept43:
+	JMP joined39
+
+taken40:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x03, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z2
-	VMOVNTDQ  Z2, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x03, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R12)
+	JMP       whole7
 
 other2:
-step28:
+step44:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned46
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -7600,30 +8746,30 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some47
 
-aligned30:
-turn32:
+aligned46:
+turn48:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns50
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand51:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block33:
+block49:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near52
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near36:
+near52:
 	VMOVUPD   (DX), Z2
 	VMOVUPD   64(DX), Z3
 	VMOVUPD   128(DX), Z4
@@ -7637,52 +8783,52 @@ near36:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around53
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored38
+	JMP       stored54
 
-around37:
+around53:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored38:
+stored54:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block33
+	JNE  block49
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand51
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn48
 
-turns34:
-some31:
-some39:
+turns50:
+some47:
+some55:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done56
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near57:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand58:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	VMOVUPD.Z    (DX), K1, Z2
@@ -7695,7 +8841,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand58
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -7703,29 +8849,29 @@ strand42:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some39
+	JMP          some55
 
-done40:
+done56:
 	TESTQ DI, DI
-	JL    whole43
+	JL    whole59
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned30
+	JMP   aligned46
 
-whole43:
+whole59:
 	DECQ R8
-	JEQ  steps29
+	JEQ  steps45
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step44
 
-steps29:
+steps45:
 	VZEROUPPER
 	RET
 
@@ -7743,34 +8889,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block61:
 	CMPQ       AX, $0x00000020
-	JLT        blocks46
+	JLT        blocks62
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near47
+	JEQ        near63
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near47:
+near63:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded64
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded48:
+loaded64:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded65
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded49:
+loaded65:
 	VMOVUPD   (DX), Z8
 	VMOVUPD   64(DX), Z9
 	VMOVUPD   128(DX), Z10
@@ -7784,44 +8930,44 @@ loaded49:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around66
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored51
+	JMP       stored67
 
-around50:
+around66:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored51:
+stored67:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block45
+	JMP  block61
 
-blocks46:
-some52:
+blocks62:
+some68:
 	TESTQ     AX, AX
-	JLE       done53
+	JLE       done69
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded70
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded54:
+loaded70:
 	CMPB      73(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded71
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded55:
+loaded71:
 	VMOVUPD.Z (DX), K1, Z8
 	VSUBPD    Z4, Z8, Z8
 	VMULPD    Z0, Z8, Z8
@@ -7831,10 +8977,10 @@ loaded55:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000008, AX
-	JMP       some52
+	JMP       some68
 
-done53:
-	DECQ 264(CX)
+done69:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -7862,7 +9008,7 @@ TEXT ·dequantizeAVX512F16F16(SB), NOSPLIT, $64-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -7882,7 +9028,7 @@ run5:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 1024(SI), Z1
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -7923,16 +9069,15 @@ stored15:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line16:
-	CMPQ  R11, $0x00000020
-	JLT   lines17
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done8
 	TESTQ R9, R9
-	JNE   some18
+	JNE   some16
 
-asked19:
+asked17:
+	CMPQ      R11, $0x00000020
+	JLT       fewer18
 	VCVTPH2PS (DX)(R12*2), Z2
 	VCVTPH2PS 32(DX)(R12*2), Z3
 	VSUBPS    Z1, Z2, Z2
@@ -7942,30 +9087,25 @@ asked19:
 	VCVTPS2PH $0x00, Z2, Y2
 	VCVTPS2PH $0x00, Z3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around19
 	VMOVDQU64 Y2, (BX)(R12*2)
 	VMOVDQU64 Y3, 32(BX)(R12*2)
 
-stored21:
+stored20:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line16
 
-lines17:
-	CMPB 275(CX), $0x00
-	JNE  tail22
+fewer18:
+	CMPB 283(CX), $0x00
+	JNE  tail21
 
 some7:
-some23:
-	TESTQ R11, R11
-	JLE   done24
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some25
-
-asked26:
+some22:
+	TESTQ       R11, R11
+	JLE         done23
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z2
 	VSUBPS      Z1, Z2, Z2
 	VMULPS      Z0, Z2, Z2
@@ -7973,11 +9113,11 @@ asked26:
 	VMOVDQU16   Y2, K1, (BX)(R12*2)
 	ADDQ        $0x00000010, R12
 	SUBQ        $0x00000010, R11
-	JMP         some23
+	JMP         some22
 
-done24:
-	CMPB 275(CX), $0x00
-	JNE  taken27
+done23:
+	CMPB 283(CX), $0x00
+	JNE  taken24
 
 done8:
 	ADDQ 152(CX), R10
@@ -7997,7 +9137,7 @@ head9:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -8016,42 +9156,38 @@ around14:
 	VMOVNTDQ Y5, 96(BX)(R12*2)
 	JMP      stored15
 
-some18:
+some16:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked19
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked17
 
-around20:
+around19:
 	VMOVNTDQ Y2, (BX)(R12*2)
 	VMOVNTDQ Y3, 32(BX)(R12*2)
-	JMP      stored21
+	JMP      stored20
 
-tail22:
+tail21:
 	TESTQ R11, R11
 	JEQ   done8
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some7
 
-some25:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked26
-
-taken27:
+taken24:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -8060,12 +9196,12 @@ taken27:
 	JMP       whole6
 
 other2:
-step28:
+step25:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned27
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -8075,28 +9211,28 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some28
 
-aligned30:
-turn32:
+aligned27:
+turn29:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns31
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand32:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block33:
+block30:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near33
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near36:
+near33:
 	VCVTPH2PS (DX), Z2
 	VCVTPH2PS 32(DX), Z3
 	VCVTPH2PS 64(DX), Z4
@@ -8114,52 +9250,52 @@ near36:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around34
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored38
+	JMP       stored35
 
-around37:
+around34:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored38:
+stored35:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block30
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand32
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn29
 
-turns34:
-some31:
-some39:
+turns31:
+some28:
+some36:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done37
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near38
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near38:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand39:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VCVTPH2PS.Z  (DX), K1, Z2
@@ -8173,7 +9309,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand39
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -8181,29 +9317,29 @@ strand42:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some39
+	JMP          some36
 
-done40:
+done37:
 	TESTQ DI, DI
-	JL    whole43
+	JL    whole40
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned30
+	JMP   aligned27
 
-whole43:
+whole40:
 	DECQ R8
-	JEQ  steps29
+	JEQ  steps26
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step25
 
-steps29:
+steps26:
 	VZEROUPPER
 	RET
 
@@ -8221,32 +9357,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block42:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks43
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near47
+	JEQ        near44
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near47:
+near44:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded45
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded48:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded46
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded49:
+loaded46:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -8264,44 +9400,44 @@ loaded49:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around47
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored51
+	JMP       stored48
 
-around50:
+around47:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored51:
+stored48:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block42
 
-blocks46:
-some52:
+blocks43:
+some49:
 	TESTQ     AX, AX
-	JLE       done53
+	JLE       done50
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded51
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded54:
+loaded51:
 	CMPB      73(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded52
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded55:
+loaded52:
 	VCVTPH2PS.Z (DX), K1, Z8
 	VSUBPS      Z4, Z8, Z8
 	VMULPS      Z0, Z8, Z8
@@ -8312,10 +9448,10 @@ loaded55:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some52
+	JMP         some49
 
-done53:
-	DECQ 264(CX)
+done50:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -8350,7 +9486,7 @@ TEXT ·dequantizeAVX512BF16BF16(SB), NOSPLIT, $64-16
 	TESTQ        R8, R8
 	JEQ          one1
 	MOVQ         112(CX), SI
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -8370,7 +9506,7 @@ run5:
 	VBROADCASTSS (SI), Z6
 	VBROADCASTSS 1024(SI), Z7
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -8431,16 +9567,15 @@ stored15:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line16:
-	CMPQ  R11, $0x00000020
-	JLT   lines17
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done8
 	TESTQ R9, R9
-	JNE   some18
+	JNE   some16
 
-asked19:
+asked17:
+	CMPQ      R11, $0x00000020
+	JLT       fewer18
 	VMOVDQU32 (DX)(R12*2), Z9
 	VPSLLD    $0x10, Z9, Z8
 	VPANDD    Z0, Z9, Z9
@@ -8461,29 +9596,24 @@ asked19:
 	VMOVDQA64 Z10, Z8
 	VPERMT2W  Z11, Z5, Z8
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around19
 	VMOVDQU64 Z8, (BX)(R12*2)
 
-stored21:
+stored20:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line16
 
-lines17:
-	CMPB 275(CX), $0x00
-	JNE  tail22
+fewer18:
+	CMPB 283(CX), $0x00
+	JNE  tail21
 
 some7:
-some23:
-	TESTQ R11, R11
-	JLE   done24
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some25
-
-asked26:
+some22:
+	TESTQ       R11, R11
+	JLE         done23
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VSUBPS      Z7, Z8, Z8
@@ -8498,11 +9628,11 @@ asked26:
 	VMOVDQU16   Y8, K1, (BX)(R12*2)
 	ADDQ        $0x00000010, R12
 	SUBQ        $0x00000010, R11
-	JMP         some23
+	JMP         some22
 
-done24:
-	CMPB 275(CX), $0x00
-	JNE  taken27
+done23:
+	CMPB 283(CX), $0x00
+	JNE  taken24
 
 done8:
 	ADDQ 152(CX), R10
@@ -8522,7 +9652,7 @@ head9:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -8539,41 +9669,37 @@ around14:
 	VMOVNTDQ Z9, 64(BX)(R12*2)
 	JMP      stored15
 
-some18:
+some16:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked19
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked17
 
-around20:
+around19:
 	VMOVNTDQ Z8, (BX)(R12*2)
-	JMP      stored21
+	JMP      stored20
 
-tail22:
+tail21:
 	TESTQ R11, R11
 	JEQ   done8
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some7
 
-some25:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked26
-
-taken27:
+taken24:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -8582,12 +9708,12 @@ taken27:
 	JMP       whole6
 
 other2:
-step28:
+step25:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned27
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -8597,28 +9723,28 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some28
 
-aligned30:
-turn32:
+aligned27:
+turn29:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns31
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand32:
 	VBROADCASTSS (R11), Z6
 	VBROADCASTSS 1024(R11), Z7
 	MOVQ         104(CX), R9
 
-block33:
+block30:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near33
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near36:
+near33:
 	VMOVDQU32 (DX), Z9
 	VPSLLD    $0x10, Z9, Z8
 	VPANDD    Z0, Z9, Z9
@@ -8658,48 +9784,48 @@ near36:
 	VMOVDQA64 Z14, Z9
 	VPERMT2W  Z15, Z5, Z9
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around34
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
-	JMP       stored38
+	JMP       stored35
 
-around37:
+around34:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 
-stored38:
+stored35:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block30
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand32
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn29
 
-turns34:
-some31:
-some39:
+turns31:
+some28:
+some36:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done37
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near38
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near38:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand39:
 	VBROADCASTSS (R10), Z6
 	VBROADCASTSS 1024(R10), Z7
 	VPMOVZXWD.Z  (DX), K1, Z8
@@ -8720,7 +9846,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand39
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -8728,29 +9854,29 @@ strand42:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some39
+	JMP          some36
 
-done40:
+done37:
 	TESTQ DI, DI
-	JL    whole43
+	JL    whole40
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned30
+	JMP   aligned27
 
-whole43:
+whole40:
 	DECQ R8
-	JEQ  steps29
+	JEQ  steps26
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step25
 
-steps29:
+steps26:
 	VZEROUPPER
 	RET
 
@@ -8768,32 +9894,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block42:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks43
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near47
+	JEQ        near44
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near47:
+near44:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded45
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded48:
+loaded45:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded46
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded49:
+loaded46:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -8835,40 +9961,40 @@ loaded49:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z6, Z14
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around47
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored51
+	JMP       stored48
 
-around50:
+around47:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored51:
+stored48:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block42
 
-blocks46:
-some52:
+blocks43:
+some49:
 	TESTQ     AX, AX
-	JLE       done53
+	JLE       done50
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded51
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded54:
+loaded51:
 	CMPB      73(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded52
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded55:
+loaded52:
 	VPMOVZXWD.Z (DX), K1, Z13
 	VPSLLD      $0x10, Z13, Z13
 	VSUBPS      Z9, Z13, Z13
@@ -8886,10 +10012,10 @@ loaded55:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some52
+	JMP         some49
 
-done53:
-	DECQ 264(CX)
+done50:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -8961,7 +10087,7 @@ TEXT ·dequantizeAVX2S8F32(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -8973,7 +10099,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -8987,7 +10113,7 @@ run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -9013,7 +10139,7 @@ stored13:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg14
 	CMPQ R11, AX
 	JEQ  done7
@@ -9037,7 +10163,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -9067,7 +10193,7 @@ rest16:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -9087,9 +10213,9 @@ first15:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone18
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -9553,7 +10679,7 @@ stored74:
 	JMP  some69
 
 done70:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -9581,7 +10707,7 @@ TEXT ·dequantizeAVX2S8F64(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -9593,7 +10719,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -9607,7 +10733,7 @@ run5:
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -9633,7 +10759,7 @@ stored13:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg14
 	CMPQ R11, AX
 	JEQ  done7
@@ -9657,7 +10783,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -9687,7 +10813,7 @@ rest16:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x03, R12
 	LEAQ (BX)(R12*1), BX
@@ -9707,9 +10833,9 @@ first15:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x03, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone18
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -10116,7 +11242,7 @@ stored68:
 	JMP  some63
 
 done64:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -10178,7 +11304,7 @@ asked9:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind11
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -10278,7 +11404,7 @@ near25:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind27
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -10332,7 +11458,7 @@ done26:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind34
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -10386,7 +11512,7 @@ done33:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind41
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -10440,7 +11566,7 @@ done40:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind48
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -10536,7 +11662,7 @@ near59:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind61
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -10664,7 +11790,7 @@ loaded74:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind76
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -10730,7 +11856,7 @@ loaded83:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind85
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -10796,7 +11922,7 @@ loaded92:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind94
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -10862,7 +11988,7 @@ loaded101:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind103
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -10939,7 +12065,7 @@ loaded112:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind114
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -10993,7 +12119,7 @@ done113:
 	JMP  some109
 
 done110:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -11031,7 +12157,7 @@ TEXT ·dequantizeAVX2U8F32(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -11043,7 +12169,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -11057,7 +12183,7 @@ run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -11083,7 +12209,7 @@ stored13:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg14
 	CMPQ R11, AX
 	JEQ  done7
@@ -11107,7 +12233,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -11137,7 +12263,7 @@ rest16:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -11157,9 +12283,9 @@ first15:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone18
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -11623,7 +12749,7 @@ stored74:
 	JMP  some69
 
 done70:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -11651,7 +12777,7 @@ TEXT ·dequantizeAVX2U8F64(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -11663,7 +12789,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -11677,7 +12803,7 @@ run5:
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -11703,7 +12829,7 @@ stored13:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg14
 	CMPQ R11, AX
 	JEQ  done7
@@ -11727,7 +12853,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -11757,7 +12883,7 @@ rest16:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x03, R12
 	LEAQ (BX)(R12*1), BX
@@ -11777,9 +12903,9 @@ first15:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x03, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone18
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -12186,7 +13312,7 @@ stored68:
 	JMP  some63
 
 done64:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -12248,7 +13374,7 @@ asked9:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind11
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -12348,7 +13474,7 @@ near25:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind27
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -12402,7 +13528,7 @@ done26:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind34
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -12456,7 +13582,7 @@ done33:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind41
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -12510,7 +13636,7 @@ done40:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind48
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -12606,7 +13732,7 @@ near59:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind61
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -12734,7 +13860,7 @@ loaded74:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind76
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -12800,7 +13926,7 @@ loaded83:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind85
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -12866,7 +13992,7 @@ loaded92:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind94
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -12932,7 +14058,7 @@ loaded101:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind103
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -13009,7 +14135,7 @@ loaded112:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind114
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -13063,7 +14189,7 @@ done113:
 	JMP  some109
 
 done110:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -13091,7 +14217,7 @@ TEXT ·dequantizeAVX2S16F32(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -13103,7 +14229,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -13117,7 +14243,7 @@ run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -13143,7 +14269,7 @@ stored13:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg14
 	CMPQ R11, AX
 	JEQ  done7
@@ -13167,7 +14293,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -13197,7 +14323,7 @@ rest16:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -13217,9 +14343,9 @@ first15:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone18
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -13685,7 +14811,7 @@ stored74:
 	JMP  some69
 
 done70:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -13713,7 +14839,7 @@ TEXT ·dequantizeAVX2S16F64(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -13725,7 +14851,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -13739,7 +14865,7 @@ run5:
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -13765,7 +14891,7 @@ stored13:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg14
 	CMPQ R11, AX
 	JEQ  done7
@@ -13789,7 +14915,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -13819,7 +14945,7 @@ rest16:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x03, R12
 	LEAQ (BX)(R12*1), BX
@@ -13839,9 +14965,9 @@ first15:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x03, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone18
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -14248,7 +15374,7 @@ stored68:
 	JMP  some63
 
 done64:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -14295,7 +15421,7 @@ near4:
 run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
@@ -14314,7 +15440,7 @@ asked11:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -14357,7 +15483,7 @@ done12:
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends19
 
 end20:
@@ -14430,7 +15556,7 @@ near29:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind31
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -14484,7 +15610,7 @@ done30:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind38
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -14538,7 +15664,7 @@ done37:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind45
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -14592,7 +15718,7 @@ done44:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind52
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -14688,7 +15814,7 @@ near63:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind65
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -14817,7 +15943,7 @@ loaded78:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind80
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -14883,7 +16009,7 @@ loaded87:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind89
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -14949,7 +16075,7 @@ loaded96:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind98
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -15015,7 +16141,7 @@ loaded105:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind107
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -15092,7 +16218,7 @@ loaded116:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind118
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -15146,7 +16272,7 @@ done117:
 	JMP  some113
 
 done114:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -15174,7 +16300,7 @@ TEXT ·dequantizeAVX2U16F32(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -15186,7 +16312,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -15200,7 +16326,7 @@ run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -15226,7 +16352,7 @@ stored13:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg14
 	CMPQ R11, AX
 	JEQ  done7
@@ -15250,7 +16376,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -15280,7 +16406,7 @@ rest16:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -15300,9 +16426,9 @@ first15:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone18
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -15768,7 +16894,7 @@ stored74:
 	JMP  some69
 
 done70:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -15796,7 +16922,7 @@ TEXT ·dequantizeAVX2U16F64(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -15808,7 +16934,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -15822,7 +16948,7 @@ run5:
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -15848,7 +16974,7 @@ stored13:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg14
 	CMPQ R11, AX
 	JEQ  done7
@@ -15872,7 +16998,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -15902,7 +17028,7 @@ rest16:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x03, R12
 	LEAQ (BX)(R12*1), BX
@@ -15922,9 +17048,9 @@ first15:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x03, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone18
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -16331,7 +17457,7 @@ stored68:
 	JMP  some63
 
 done64:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -16378,7 +17504,7 @@ near4:
 run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
@@ -16397,7 +17523,7 @@ asked11:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -16440,7 +17566,7 @@ done12:
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends19
 
 end20:
@@ -16513,7 +17639,7 @@ near29:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind31
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -16567,7 +17693,7 @@ done30:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind38
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -16621,7 +17747,7 @@ done37:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind45
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -16675,7 +17801,7 @@ done44:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind52
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -16771,7 +17897,7 @@ near63:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind65
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -16900,7 +18026,7 @@ loaded78:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind80
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -16966,7 +18092,7 @@ loaded87:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind89
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -17032,7 +18158,7 @@ loaded96:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind98
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -17098,7 +18224,7 @@ loaded105:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind107
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -17175,7 +18301,7 @@ loaded116:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind118
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -17229,7 +18355,7 @@ done117:
 	JMP  some113
 
 done114:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -17257,7 +18383,7 @@ TEXT ·dequantizeAVX2I32F32(SB), NOSPLIT, $256-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -17269,7 +18395,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -17282,12 +18408,12 @@ near4:
 run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share10
 
 begun11:
@@ -17333,12 +18459,12 @@ stored15:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg16
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends17
 
 end18:
@@ -17368,7 +18494,7 @@ share10:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun11
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -17398,7 +18524,7 @@ rest20:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -17418,9 +18544,9 @@ first19:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone22
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y2
@@ -18116,7 +19242,7 @@ stored78:
 	JMP  some73
 
 done74:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -18144,7 +19270,7 @@ TEXT ·dequantizeAVX2I32F64(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -18156,7 +19282,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -18170,7 +19296,7 @@ run5:
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -18194,7 +19320,7 @@ stored13:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg14
 	CMPQ R11, AX
 	JEQ  done7
@@ -18218,7 +19344,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -18248,7 +19374,7 @@ rest16:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x03, R12
 	LEAQ (BX)(R12*1), BX
@@ -18268,9 +19394,9 @@ first15:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x03, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone18
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -18662,7 +19788,7 @@ stored68:
 	JMP  some63
 
 done64:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -18744,7 +19870,7 @@ asked9:
 	VINSERTF128  $0x01, X4, Y3, Y3
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind11
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
@@ -18867,7 +19993,7 @@ near25:
 	VINSERTF128  $0x01, X4, Y3, Y3
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind27
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
@@ -18941,7 +20067,7 @@ done26:
 	VINSERTF128  $0x01, X4, Y3, Y3
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind34
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
@@ -19015,7 +20141,7 @@ done33:
 	VINSERTF128  $0x01, X4, Y3, Y3
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind41
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
@@ -19089,7 +20215,7 @@ done40:
 	VINSERTF128  $0x01, X4, Y3, Y3
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind48
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
@@ -19205,7 +20331,7 @@ near59:
 	VINSERTF128  $0x01, X4, Y3, Y3
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind61
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
@@ -19356,7 +20482,7 @@ loaded74:
 	VINSERTF128  $0x01, X6, Y5, Y5
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind76
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y5, X5
@@ -19442,7 +20568,7 @@ loaded83:
 	VINSERTF128  $0x01, X6, Y5, Y5
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind85
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y5, X5
@@ -19528,7 +20654,7 @@ loaded92:
 	VINSERTF128  $0x01, X6, Y5, Y5
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind94
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y5, X5
@@ -19614,7 +20740,7 @@ loaded101:
 	VINSERTF128  $0x01, X6, Y5, Y5
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind103
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y5, X5
@@ -19711,7 +20837,7 @@ loaded112:
 	VINSERTF128  $0x01, X6, Y5, Y5
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind114
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y5, X5
@@ -19765,7 +20891,7 @@ done113:
 	JMP  some109
 
 done110:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -19793,7 +20919,7 @@ TEXT ·dequantizeAVX2F8F32(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -19805,7 +20931,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -19819,7 +20945,7 @@ run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -19828,7 +20954,7 @@ step6:
 	JNE   some10
 
 asked11:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind13
 	VPMOVSXBW (DX)(R11*1), X2
 	VPSLLW    $0x07, X2, X2
@@ -19873,7 +20999,7 @@ stored16:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg17
 	CMPQ R11, AX
 	JEQ  done7
@@ -19897,7 +21023,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -19927,7 +21053,7 @@ rest19:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -19947,9 +21073,9 @@ first18:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone21
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -19988,7 +21114,7 @@ step22:
 strand26:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
-	CMPB         272(CX), $0x00
+	CMPB         280(CX), $0x00
 	JNE          kind28
 	VPMOVSXBW    (DX), X2
 	VPSLLW       $0x07, X2, X2
@@ -20072,7 +21198,7 @@ block34:
 	PREFETCHT1 (DX)(R11*1)
 
 near37:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind39
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
@@ -20119,7 +21245,7 @@ around41:
 	VMOVNTDQ Y3, 32(BX)
 
 stored42:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind44
 	VPMOVSXBW 16(DX), X2
 	VPSLLW    $0x07, X2, X2
@@ -20166,7 +21292,7 @@ around46:
 	VMOVNTDQ Y3, 96(BX)
 
 stored47:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind49
 	VPMOVSXBW 32(DX), X2
 	VPSLLW    $0x07, X2, X2
@@ -20213,7 +21339,7 @@ around51:
 	VMOVNTDQ Y3, 160(BX)
 
 stored52:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind54
 	VPMOVSXBW 48(DX), X2
 	VPSLLW    $0x07, X2, X2
@@ -20302,7 +21428,7 @@ whole62:
 	PREFETCHT1 (DX)(R11*1)
 
 near63:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind65
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
@@ -20419,7 +21545,7 @@ loaded74:
 	VMOVUPS 32(DI), Y3
 
 loaded75:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind77
 	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
@@ -20478,7 +21604,7 @@ loaded81:
 	VMOVUPS 96(DI), Y3
 
 loaded82:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind84
 	VPMOVSXBW 16(DX), X4
 	VPSLLW    $0x07, X4, X4
@@ -20537,7 +21663,7 @@ loaded88:
 	VMOVUPS 160(DI), Y3
 
 loaded89:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind91
 	VPMOVSXBW 32(DX), X4
 	VPSLLW    $0x07, X4, X4
@@ -20596,7 +21722,7 @@ loaded95:
 	VMOVUPS 224(DI), Y3
 
 loaded96:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind98
 	VPMOVSXBW 48(DX), X4
 	VPSLLW    $0x07, X4, X4
@@ -20666,7 +21792,7 @@ loaded104:
 	VMOVUPS 32(DI), Y3
 
 loaded105:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind107
 	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
@@ -20721,7 +21847,7 @@ stored110:
 	JMP  some102
 
 done103:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -20749,7 +21875,7 @@ TEXT ·dequantizeAVX2F8F64(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -20761,7 +21887,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -20775,7 +21901,7 @@ run5:
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -20784,7 +21910,7 @@ step6:
 	JNE   some10
 
 asked11:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind13
 	VMOVD     (DX)(R11*1), X2
 	VPMOVSXBW X2, X2
@@ -20837,7 +21963,7 @@ stored16:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg17
 	CMPQ R11, AX
 	JEQ  done7
@@ -20861,7 +21987,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -20891,7 +22017,7 @@ rest19:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x03, R12
 	LEAQ (BX)(R12*1), BX
@@ -20911,9 +22037,9 @@ first18:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x03, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone21
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -20952,7 +22078,7 @@ step22:
 strand26:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
-	CMPB         272(CX), $0x00
+	CMPB         280(CX), $0x00
 	JNE          kind28
 	VMOVD        (DX), X2
 	VPMOVSXBW    X2, X2
@@ -21044,7 +22170,7 @@ block34:
 	PREFETCHT1 (DX)(R11*1)
 
 near37:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind39
 	VMOVD     (DX), X2
 	VPMOVSXBW X2, X2
@@ -21141,7 +22267,7 @@ whole47:
 	PREFETCHT1 (DX)(R11*1)
 
 near48:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind50
 	VMOVD     (DX), X2
 	VPMOVSXBW X2, X2
@@ -21266,7 +22392,7 @@ loaded59:
 	VMOVUPD 32(DI), Y3
 
 loaded60:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind62
 	VMOVD     (DX), X4
 	VPMOVSXBW X4, X4
@@ -21333,7 +22459,7 @@ loaded66:
 	VMOVUPD 96(DI), Y3
 
 loaded67:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind69
 	VMOVD     8(DX), X4
 	VPMOVSXBW X4, X4
@@ -21400,7 +22526,7 @@ loaded73:
 	VMOVUPD 160(DI), Y3
 
 loaded74:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind76
 	VMOVD     16(DX), X4
 	VPMOVSXBW X4, X4
@@ -21467,7 +22593,7 @@ loaded80:
 	VMOVUPD 224(DI), Y3
 
 loaded81:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind83
 	VMOVD     24(DX), X4
 	VPMOVSXBW X4, X4
@@ -21545,7 +22671,7 @@ loaded89:
 	VMOVUPD 32(DI), Y3
 
 loaded90:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind92
 	VMOVD     (DX), X4
 	VPMOVSXBW X4, X4
@@ -21608,7 +22734,7 @@ stored95:
 	JMP  some87
 
 done88:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -21662,7 +22788,7 @@ step6:
 	JNE   some8
 
 asked9:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind11
 	VPMOVSXBW (DX)(R11*1), X2
 	VPSLLW    $0x07, X2, X2
@@ -21698,7 +22824,7 @@ done10:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind14
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -21790,7 +22916,7 @@ block25:
 	PREFETCHT1 (DX)(R11*1)
 
 near28:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind30
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
@@ -21826,7 +22952,7 @@ done29:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind33
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -21872,7 +22998,7 @@ stored38:
 	JMP done32
 
 done32:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind40
 	VPMOVSXBW 16(DX), X2
 	VPSLLW    $0x07, X2, X2
@@ -21908,7 +23034,7 @@ done39:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind43
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -21954,7 +23080,7 @@ stored48:
 	JMP done42
 
 done42:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind50
 	VPMOVSXBW 32(DX), X2
 	VPSLLW    $0x07, X2, X2
@@ -21990,7 +23116,7 @@ done49:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind53
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -22036,7 +23162,7 @@ stored58:
 	JMP done52
 
 done52:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind60
 	VPMOVSXBW 48(DX), X2
 	VPSLLW    $0x07, X2, X2
@@ -22072,7 +23198,7 @@ done59:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind63
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -22160,7 +23286,7 @@ whole73:
 	PREFETCHT1 (DX)(R11*1)
 
 near74:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind76
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
@@ -22196,7 +23322,7 @@ done75:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind79
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -22316,7 +23442,7 @@ loaded91:
 	VMOVUPS 32(DI), Y3
 
 loaded92:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind94
 	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
@@ -22352,7 +23478,7 @@ done93:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind97
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -22410,7 +23536,7 @@ loaded103:
 	VMOVUPS 96(DI), Y3
 
 loaded104:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind106
 	VPMOVSXBW 16(DX), X4
 	VPSLLW    $0x07, X4, X4
@@ -22446,7 +23572,7 @@ done105:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind109
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -22504,7 +23630,7 @@ loaded115:
 	VMOVUPS 160(DI), Y3
 
 loaded116:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind118
 	VPMOVSXBW 32(DX), X4
 	VPSLLW    $0x07, X4, X4
@@ -22540,7 +23666,7 @@ done117:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind121
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -22598,7 +23724,7 @@ loaded127:
 	VMOVUPS 224(DI), Y3
 
 loaded128:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind130
 	VPMOVSXBW 48(DX), X4
 	VPSLLW    $0x07, X4, X4
@@ -22634,7 +23760,7 @@ done129:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind133
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -22703,7 +23829,7 @@ loaded141:
 	VMOVUPS 32(DI), Y3
 
 loaded142:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind144
 	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
@@ -22739,7 +23865,7 @@ done143:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind147
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -22793,7 +23919,7 @@ done146:
 	JMP  some139
 
 done140:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -22821,7 +23947,7 @@ TEXT ·dequantizeAVX2F32F32(SB), NOSPLIT, $256-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -22833,7 +23959,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -22846,12 +23972,12 @@ near4:
 run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share10
 
 begun11:
@@ -22875,12 +24001,12 @@ stored15:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg16
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends17
 
 end18:
@@ -22910,7 +24036,7 @@ share10:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun11
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -22940,7 +24066,7 @@ rest20:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -22960,9 +24086,9 @@ first19:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone22
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y2
@@ -23416,7 +24542,7 @@ stored78:
 	JMP  some73
 
 done74:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -23444,7 +24570,7 @@ TEXT ·dequantizeAVX2F64F64(SB), NOSPLIT, $256-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -23456,7 +24582,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -23469,12 +24595,12 @@ near4:
 run5:
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD 1024(SI), Y1
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share10
 
 begun11:
@@ -23498,12 +24624,12 @@ stored15:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg16
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends17
 
 end18:
@@ -23533,7 +24659,7 @@ share10:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun11
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -23563,7 +24689,7 @@ rest20:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x03, R12
 	LEAQ (BX)(R12*1), BX
@@ -23583,9 +24709,9 @@ first19:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x03, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone22
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y2
@@ -23985,7 +25111,7 @@ stored72:
 	JMP  some67
 
 done68:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -24032,7 +25158,7 @@ near4:
 run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
@@ -24063,7 +25189,7 @@ stored13:
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends14
 
 end15:
@@ -24494,7 +25620,7 @@ stored67:
 	JMP  some62
 
 done63:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -24541,7 +25667,7 @@ near4:
 run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
@@ -24582,7 +25708,7 @@ stored13:
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends14
 
 end15:
@@ -25132,7 +26258,7 @@ stored67:
 	JMP  some62
 
 done63:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX

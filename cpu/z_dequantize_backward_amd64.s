@@ -20,7 +20,7 @@ TEXT ·dequantizeBackwardAVX512F32C8F32(SB), NOSPLIT, $0-16
 	TESTQ R11, R11
 	JEQ   one1
 	MOVQ  112(CX), DI
-	CMPB  277(CX), $0x00
+	CMPB  286(CX), $0x00
 	JEQ   other2
 
 run3:
@@ -29,7 +29,7 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS 1024(DI), Z1
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept9
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -77,7 +77,7 @@ near11:
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind13
 	VPMOVSXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
@@ -90,7 +90,7 @@ near11:
 	JMP       done12
 
 kind13:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind14
 	VPMOVZXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
@@ -107,7 +107,7 @@ kind13:
 	JMP       done12
 
 kind14:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind15
 	VPMOVSXBW   (BX), Y14
 	VPSLLW      $0x07, Y14, Y14
@@ -225,7 +225,7 @@ rest5:
 near20:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind22
 	VPMOVSXBD (BX), Z12
 	VCVTDQ2PS Z12, Z12
@@ -234,7 +234,7 @@ near20:
 	JMP       done21
 
 kind22:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind23
 	VPMOVZXBD (BX), Z12
 	VCVTDQ2PS Z12, Z12
@@ -245,7 +245,7 @@ kind22:
 	JMP       done21
 
 kind23:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind24
 	VPMOVSXBW   (BX), Y12
 	VPSLLW      $0x07, Y12, Y12
@@ -317,14 +317,14 @@ near28:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   128(DX), K1, Z10
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind30
 	VPMOVSXBD.Z 32(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	JMP         done29
 
 kind30:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind31
 	VPMOVZXBD.Z 32(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
@@ -332,7 +332,7 @@ kind30:
 	JMP         done29
 
 kind31:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind32
 	VPMOVSXBW.Z 32(BX), K1, Y11
 	VPSLLW      $0x07, Y11, Y11
@@ -392,14 +392,14 @@ near38:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   192(DX), K1, Z10
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind40
 	VPMOVSXBD.Z 48(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	JMP         done39
 
 kind40:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind41
 	VPMOVZXBD.Z 48(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
@@ -407,7 +407,7 @@ kind40:
 	JMP         done39
 
 kind41:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind42
 	VPMOVSXBW.Z 48(BX), K1, Y11
 	VPSLLW      $0x07, Y11, Y11
@@ -470,14 +470,14 @@ near48:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   (DX), K1, Z10
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind50
 	VPMOVSXBD.Z (BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	JMP         done49
 
 kind50:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind51
 	VPMOVZXBD.Z (BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
@@ -485,7 +485,7 @@ kind50:
 	JMP         done49
 
 kind51:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind52
 	VPMOVSXBW.Z (BX), K1, Y11
 	VPSLLW      $0x07, Y11, Y11
@@ -545,14 +545,14 @@ near58:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   64(DX), K1, Z10
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind60
 	VPMOVSXBD.Z 16(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	JMP         done59
 
 kind60:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind61
 	VPMOVZXBD.Z 16(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
@@ -560,7 +560,7 @@ kind60:
 	JMP         done59
 
 kind61:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind62
 	VPMOVSXBW.Z 16(BX), K1, Y11
 	VPSLLW      $0x07, Y11, Y11
@@ -606,7 +606,7 @@ stored65:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z5, Z3, Z3
@@ -624,18 +624,18 @@ done6:
 	VPERMILPS     $0xb1, Z0, Z1
 	VADDPS        Z1, Z0, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
-	MOVQ          296(CX), DX
-	VMOVSS        X0, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X1, (DX)
+	VMOVSS        X0, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X1, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z0
-	VPADDD.BCST 280(CX), Z0, Z0
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z0, Z0
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z0, Z1
 	VPERMI2PS   Z3, Z2, Z1
 	VMOVUPS     Z1, (R9)(DX*1)
@@ -724,7 +724,7 @@ near76:
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind78
 	VPMOVSXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
@@ -737,7 +737,7 @@ near76:
 	JMP       done77
 
 kind78:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind79
 	VPMOVZXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
@@ -754,7 +754,7 @@ kind78:
 	JMP       done77
 
 kind79:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind80
 	VPMOVSXBW   (BX), Y14
 	VPSLLW      $0x07, Y14, Y14
@@ -895,14 +895,14 @@ strand87:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
-	CMPB         272(CX), $0x00
+	CMPB         280(CX), $0x00
 	JNE          kind89
 	VPMOVSXBD.Z  (BX), K1, Z3
 	VCVTDQ2PS    Z3, Z3
 	JMP          done88
 
 kind89:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind90
 	VPMOVZXBD.Z (BX), K1, Z3
 	VCVTDQ2PS   Z3, Z3
@@ -910,7 +910,7 @@ kind89:
 	JMP         done88
 
 kind90:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind91
 	VPMOVSXBW.Z (BX), K1, Y3
 	VPSLLW      $0x07, Y3, Y3
@@ -1038,7 +1038,7 @@ loaded99:
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
 	VMOVUPS   192(DX), Z19
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind101
 	VPMOVSXBD (BX), Z20
 	VCVTDQ2PS Z20, Z20
@@ -1051,7 +1051,7 @@ loaded99:
 	JMP       done100
 
 kind101:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind102
 	VPMOVZXBD (BX), Z20
 	VCVTDQ2PS Z20, Z20
@@ -1068,7 +1068,7 @@ kind101:
 	JMP       done100
 
 kind102:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind103
 	VPMOVSXBW   (BX), Y20
 	VPSLLW      $0x07, Y20, Y20
@@ -1216,7 +1216,7 @@ loaded111:
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
 	VMOVUPS   192(DX), Z11
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind113
 	VPMOVSXBD (BX), Z12
 	VCVTDQ2PS Z12, Z12
@@ -1229,7 +1229,7 @@ loaded111:
 	JMP       done112
 
 kind113:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind114
 	VPMOVZXBD (BX), Z12
 	VCVTDQ2PS Z12, Z12
@@ -1246,7 +1246,7 @@ kind113:
 	JMP       done112
 
 kind114:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind115
 	VPMOVSXBW   (BX), Y12
 	VPSLLW      $0x07, Y12, Y12
@@ -1390,14 +1390,14 @@ loaded122:
 
 loaded123:
 	VMOVUPS.Z   (DX), K1, Z1
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind125
 	VPMOVSXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	JMP         done124
 
 kind125:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind126
 	VPMOVZXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
@@ -1405,7 +1405,7 @@ kind125:
 	JMP         done124
 
 kind126:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind127
 	VPMOVSXBW.Z (BX), K1, Y2
 	VPSLLW      $0x07, Y2, Y2
@@ -1524,7 +1524,7 @@ TEXT ·dequantizeBackwardAVX512F32I16F32(SB), NOSPLIT, $0-16
 	TESTQ R11, R11
 	JEQ   one1
 	MOVQ  112(CX), DI
-	CMPB  277(CX), $0x00
+	CMPB  286(CX), $0x00
 	JEQ   other2
 
 run3:
@@ -1533,7 +1533,7 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS 1024(DI), Z1
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept9
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -1582,7 +1582,7 @@ near11:
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind13
 	VPMOVSXWD (BX), Z14
 	VCVTDQ2PS Z14, Z14
@@ -1668,7 +1668,7 @@ rest5:
 near18:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind20
 	VPMOVSXWD (BX), Z12
 	VCVTDQ2PS Z12, Z12
@@ -1724,7 +1724,7 @@ near24:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   128(DX), K1, Z10
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind26
 	VPMOVSXWD.Z 64(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
@@ -1776,7 +1776,7 @@ near32:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   192(DX), K1, Z10
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind34
 	VPMOVSXWD.Z 96(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
@@ -1831,7 +1831,7 @@ near40:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   (DX), K1, Z10
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind42
 	VPMOVSXWD.Z (BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
@@ -1883,7 +1883,7 @@ near48:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   64(DX), K1, Z10
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind50
 	VPMOVSXWD.Z 32(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
@@ -1921,7 +1921,7 @@ stored53:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z5, Z3, Z3
@@ -1939,18 +1939,18 @@ done6:
 	VPERMILPS     $0xb1, Z0, Z1
 	VADDPS        Z1, Z0, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
-	MOVQ          296(CX), DX
-	VMOVSS        X0, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X1, (DX)
+	VMOVSS        X0, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X1, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z0
-	VPADDD.BCST 280(CX), Z0, Z0
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z0, Z0
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z0, Z1
 	VPERMI2PS   Z3, Z2, Z1
 	VMOVUPS     Z1, (R9)(DX*1)
@@ -2040,7 +2040,7 @@ near64:
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind66
 	VPMOVSXWD (BX), Z14
 	VCVTDQ2PS Z14, Z14
@@ -2149,7 +2149,7 @@ strand73:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
-	CMPB         272(CX), $0x00
+	CMPB         280(CX), $0x00
 	JNE          kind75
 	VPMOVSXWD.Z  (BX), K1, Z3
 	VCVTDQ2PS    Z3, Z3
@@ -2270,7 +2270,7 @@ loaded83:
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
 	VMOVUPS   192(DX), Z19
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind85
 	VPMOVSXWD (BX), Z20
 	VCVTDQ2PS Z20, Z20
@@ -2387,7 +2387,7 @@ loaded93:
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
 	VMOVUPS   192(DX), Z11
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind95
 	VPMOVSXWD (BX), Z12
 	VCVTDQ2PS Z12, Z12
@@ -2499,7 +2499,7 @@ loaded102:
 
 loaded103:
 	VMOVUPS.Z   (DX), K1, Z1
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind105
 	VPMOVSXWD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
@@ -2552,7 +2552,7 @@ TEXT ·dequantizeBackwardAVX512F32I32F32(SB), NOSPLIT, $0-16
 	TESTQ R11, R11
 	JEQ   one1
 	MOVQ  112(CX), DI
-	CMPB  277(CX), $0x00
+	CMPB  286(CX), $0x00
 	JEQ   other2
 
 run3:
@@ -2561,7 +2561,7 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS 1024(DI), Z1
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept9
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -2974,7 +2974,7 @@ stored35:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z5, Z3, Z3
@@ -2992,18 +2992,18 @@ done6:
 	VPERMILPS     $0xb1, Z0, Z1
 	VADDPS        Z1, Z0, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
-	MOVQ          296(CX), DX
-	VMOVSS        X0, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X1, (DX)
+	VMOVSS        X0, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X1, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z0
-	VPADDD.BCST 280(CX), Z0, Z0
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z0, Z0
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z0, Z1
 	VPERMI2PS   Z3, Z2, Z1
 	VMOVUPS     Z1, (R9)(DX*1)
@@ -3708,7 +3708,7 @@ group11:
 	VMOVUPD   64(DX)(R14*8), Z3
 	VMOVUPD   128(DX)(R14*8), Z4
 	VMOVUPD   192(DX)(R14*8), Z5
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind13
 	VPMOVSXBD (BX)(R14*1), Y6
 	VCVTDQ2PD Y6, Z6
@@ -3721,7 +3721,7 @@ group11:
 	JMP       done12
 
 kind13:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind14
 	VPMOVZXBD (BX)(R14*1), Y6
 	VCVTDQ2PD Y6, Z6
@@ -3738,7 +3738,7 @@ kind13:
 	JMP       done12
 
 kind14:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind15
 	VPMOVSXBW (BX)(R14*1), X6
 	VPSLLW    $0x07, X6, X6
@@ -3898,14 +3898,14 @@ strand22:
 	VBROADCASTSD (R12), Z0
 	VBROADCASTSD 1024(R12), Z1
 	VMOVUPD.Z    (DX), K1, Z2
-	CMPB         272(CX), $0x00
+	CMPB         280(CX), $0x00
 	JNE          kind24
 	VPMOVSXBD.Z  (BX), K1, Y3
 	VCVTDQ2PD    Y3, Z3
 	JMP          done23
 
 kind24:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind25
 	VPMOVZXBD.Z (BX), K1, Y3
 	VCVTDQ2PD   Y3, Z3
@@ -3913,7 +3913,7 @@ kind24:
 	JMP         done23
 
 kind25:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind26
 	VPMOVSXBW.Z (BX), K1, X3
 	VPSLLW      $0x07, X3, X3
@@ -4038,7 +4038,7 @@ loaded34:
 	VMOVUPD   64(DX)(R11*8), Z9
 	VMOVUPD   128(DX)(R11*8), Z10
 	VMOVUPD   192(DX)(R11*8), Z11
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind36
 	VPMOVSXBD (BX)(R11*1), Y12
 	VCVTDQ2PD Y12, Z12
@@ -4051,7 +4051,7 @@ loaded34:
 	JMP       done35
 
 kind36:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind37
 	VPMOVZXBD (BX)(R11*1), Y12
 	VCVTDQ2PD Y12, Z12
@@ -4068,7 +4068,7 @@ kind36:
 	JMP       done35
 
 kind37:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind38
 	VPMOVSXBW (BX)(R11*1), X12
 	VPSLLW    $0x07, X12, X12
@@ -4222,14 +4222,14 @@ loaded45:
 
 loaded46:
 	VMOVUPD.Z   (DX), K1, Z1
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind48
 	VPMOVSXBD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	JMP         done47
 
 kind48:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind49
 	VPMOVZXBD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
@@ -4237,7 +4237,7 @@ kind48:
 	JMP         done47
 
 kind49:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind50
 	VPMOVSXBW.Z (BX), K1, X2
 	VPSLLW      $0x07, X2, X2
@@ -4340,7 +4340,7 @@ group11:
 	VMOVUPD   64(DX)(R14*8), Z3
 	VMOVUPD   128(DX)(R14*8), Z4
 	VMOVUPD   192(DX)(R14*8), Z5
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind13
 	VPMOVSXWD (BX)(R14*2), Y6
 	VCVTDQ2PD Y6, Z6
@@ -4460,7 +4460,7 @@ strand20:
 	VBROADCASTSD (R12), Z0
 	VBROADCASTSD 1024(R12), Z1
 	VMOVUPD.Z    (DX), K1, Z2
-	CMPB         272(CX), $0x00
+	CMPB         280(CX), $0x00
 	JNE          kind22
 	VPMOVSXWD.Z  (BX), K1, Y3
 	VCVTDQ2PD    Y3, Z3
@@ -4576,7 +4576,7 @@ loaded30:
 	VMOVUPD   64(DX)(R11*8), Z9
 	VMOVUPD   128(DX)(R11*8), Z10
 	VMOVUPD   192(DX)(R11*8), Z11
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind32
 	VPMOVSXWD (BX)(R11*2), Y12
 	VCVTDQ2PD Y12, Z12
@@ -4690,7 +4690,7 @@ loaded39:
 
 loaded40:
 	VMOVUPD.Z   (DX), K1, Z1
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind42
 	VPMOVSXWD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
@@ -5123,7 +5123,7 @@ TEXT ·dequantizeBackwardAVX512H16C8H16(SB), NOSPLIT, $0-16
 	TESTQ        R11, R11
 	JEQ          one1
 	MOVQ         112(CX), DI
-	CMPB         277(CX), $0x00
+	CMPB         286(CX), $0x00
 	JEQ          other2
 
 run3:
@@ -5132,7 +5132,7 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z5
 	VBROADCASTSS 1024(DI), Z6
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept9
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
@@ -5172,7 +5172,7 @@ next4:
 	PREFETCHT0 64(SI)(R12*1)
 
 near11:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -5196,7 +5196,7 @@ kind13:
 	JMP       done12
 
 done12:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind16
 	VPMOVSXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
@@ -5209,7 +5209,7 @@ done12:
 	JMP       done15
 
 kind16:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind17
 	VPMOVZXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
@@ -5226,7 +5226,7 @@ kind16:
 	JMP       done15
 
 kind17:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind18
 	VPMOVSXBW   (BX), Y19
 	VPSLLW      $0x07, Y19, Y19
@@ -5306,7 +5306,7 @@ done15:
 	VMULPS    Z5, Z16, Z16
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind21
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -5387,7 +5387,7 @@ rest5:
 	PREFETCHT0 (SI)(R12*1)
 
 near28:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind30
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -5403,7 +5403,7 @@ kind30:
 	JMP       done29
 
 done29:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind33
 	VPMOVSXBD (BX), Z17
 	VCVTDQ2PS Z17, Z17
@@ -5412,7 +5412,7 @@ done29:
 	JMP       done32
 
 kind33:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind34
 	VPMOVZXBD (BX), Z17
 	VCVTDQ2PS Z17, Z17
@@ -5423,7 +5423,7 @@ kind33:
 	JMP       done32
 
 kind34:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind35
 	VPMOVSXBW   (BX), Y17
 	VPSLLW      $0x07, Y17, Y17
@@ -5467,7 +5467,7 @@ done32:
 	VADDPS    Z16, Z12, Z12
 	VMULPS    Z5, Z15, Z15
 	VMULPS    Z5, Z16, Z16
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind38
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -5525,7 +5525,7 @@ near44:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind46
 	VCVTPH2PS.Z 64(DX), K1, Z15
 	JMP         done45
@@ -5537,14 +5537,14 @@ kind46:
 	JMP         done45
 
 done45:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind49
 	VPMOVSXBD.Z 32(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	JMP         done48
 
 kind49:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind50
 	VPMOVZXBD.Z 32(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
@@ -5552,7 +5552,7 @@ kind49:
 	JMP         done48
 
 kind50:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind51
 	VPMOVSXBW.Z 32(BX), K1, Y16
 	VPSLLW      $0x07, Y16, Y16
@@ -5578,7 +5578,7 @@ done48:
 	VADDPS    Z16, Z9, K1, Z9
 	VADDPS    Z15, Z13, K1, Z13
 	VMULPS    Z5, Z15, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind54
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPQ      R8, $0x10
@@ -5628,7 +5628,7 @@ near60:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind62
 	VCVTPH2PS.Z 96(DX), K1, Z15
 	JMP         done61
@@ -5640,14 +5640,14 @@ kind62:
 	JMP         done61
 
 done61:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind65
 	VPMOVSXBD.Z 48(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	JMP         done64
 
 kind65:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind66
 	VPMOVZXBD.Z 48(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
@@ -5655,7 +5655,7 @@ kind65:
 	JMP         done64
 
 kind66:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind67
 	VPMOVSXBW.Z 48(BX), K1, Y16
 	VPSLLW      $0x07, Y16, Y16
@@ -5681,7 +5681,7 @@ done64:
 	VADDPS    Z6, Z10, K1, Z10
 	VADDPS    Z15, Z14, K1, Z14
 	VMULPS    Z5, Z15, Z5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind70
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPQ      R8, $0x10
@@ -5734,7 +5734,7 @@ near76:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind78
 	VCVTPH2PS.Z (DX), K1, Z15
 	JMP         done77
@@ -5746,14 +5746,14 @@ kind78:
 	JMP         done77
 
 done77:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind81
 	VPMOVSXBD.Z (BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	JMP         done80
 
 kind81:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind82
 	VPMOVZXBD.Z (BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
@@ -5761,7 +5761,7 @@ kind81:
 	JMP         done80
 
 kind82:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind83
 	VPMOVSXBW.Z (BX), K1, Y16
 	VPSLLW      $0x07, Y16, Y16
@@ -5787,7 +5787,7 @@ done80:
 	VADDPS    Z16, Z7, K1, Z7
 	VADDPS    Z15, Z11, K1, Z11
 	VMULPS    Z5, Z15, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind86
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPQ      R8, $0x10
@@ -5837,7 +5837,7 @@ near92:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind94
 	VCVTPH2PS.Z 32(DX), K1, Z15
 	JMP         done93
@@ -5849,14 +5849,14 @@ kind94:
 	JMP         done93
 
 done93:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind97
 	VPMOVSXBD.Z 16(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	JMP         done96
 
 kind97:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind98
 	VPMOVZXBD.Z 16(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
@@ -5864,7 +5864,7 @@ kind97:
 	JMP         done96
 
 kind98:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind99
 	VPMOVSXBW.Z 16(BX), K1, Y16
 	VPSLLW      $0x07, Y16, Y16
@@ -5890,7 +5890,7 @@ done96:
 	VADDPS    Z6, Z8, K1, Z8
 	VADDPS    Z15, Z12, K1, Z12
 	VMULPS    Z5, Z15, Z5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind102
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPQ      R8, $0x10
@@ -5927,7 +5927,7 @@ done101:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z9, Z7, Z7
 	VADDPS        Z10, Z8, Z8
@@ -5945,18 +5945,18 @@ done6:
 	VPERMILPS     $0xb1, Z5, Z6
 	VADDPS        Z6, Z5, Z5
 	VEXTRACTF64X4 $0x01, Z5, Y6
-	MOVQ          296(CX), DX
-	VMOVSS        X5, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X6, (DX)
+	VMOVSS        X5, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X6, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z5
-	VPADDD.BCST 280(CX), Z5, Z5
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z5, Z5
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z5, Z6
 	VPERMI2PS   Z8, Z7, Z6
 	VMOVUPS     Z6, (R9)(DX*1)
@@ -6039,7 +6039,7 @@ block113:
 	PREFETCHT1 (BX)(R14*1)
 
 near116:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind118
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -6063,7 +6063,7 @@ kind118:
 	JMP       done117
 
 done117:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind121
 	VPMOVSXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
@@ -6076,7 +6076,7 @@ done117:
 	JMP       done120
 
 kind121:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind122
 	VPMOVZXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
@@ -6093,7 +6093,7 @@ kind121:
 	JMP       done120
 
 kind122:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind123
 	VPMOVSXBW   (BX), Y19
 	VPSLLW      $0x07, Y19, Y19
@@ -6173,7 +6173,7 @@ done120:
 	VMULPS    Z5, Z16, Z16
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind126
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -6280,7 +6280,7 @@ near134:
 strand135:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind137
 	VCVTPH2PS.Z  (DX), K1, Z7
 	JMP          done136
@@ -6292,14 +6292,14 @@ kind137:
 	JMP         done136
 
 done136:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind140
 	VPMOVSXBD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	JMP         done139
 
 kind140:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind141
 	VPMOVZXBD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
@@ -6307,7 +6307,7 @@ kind140:
 	JMP         done139
 
 kind141:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind142
 	VPMOVSXBW.Z (BX), K1, Y8
 	VPSLLW      $0x07, Y8, Y8
@@ -6337,7 +6337,7 @@ done139:
 	VADDPS    Z7, Z6, Z6
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z7, Z5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind145
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
@@ -6446,7 +6446,7 @@ loaded152:
 	VMOVUPS 192(R8), Z12
 
 loaded153:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind155
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
@@ -6470,7 +6470,7 @@ kind155:
 	JMP       done154
 
 done154:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind158
 	VPMOVSXBD (BX), Z25
 	VCVTDQ2PS Z25, Z25
@@ -6483,7 +6483,7 @@ done154:
 	JMP       done157
 
 kind158:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind159
 	VPMOVZXBD (BX), Z25
 	VCVTDQ2PS Z25, Z25
@@ -6500,7 +6500,7 @@ kind158:
 	JMP       done157
 
 kind159:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind160
 	VPMOVSXBW   (BX), Y25
 	VPSLLW      $0x07, Y25, Y25
@@ -6580,7 +6580,7 @@ done157:
 	VMULPS    Z6, Z22, Z22
 	VMULPS    Z7, Z23, Z23
 	VMULPS    Z8, Z24, Z24
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind163
 	VCVTPS2PH $0x00, Z21, Y21
 	VCVTPS2PH $0x00, Z22, Y22
@@ -6689,7 +6689,7 @@ loaded172:
 	VMOVUPS 192(R8), Z12
 
 loaded173:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind175
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
@@ -6713,7 +6713,7 @@ kind175:
 	JMP       done174
 
 done174:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind178
 	VPMOVSXBD (BX), Z17
 	VCVTDQ2PS Z17, Z17
@@ -6726,7 +6726,7 @@ done174:
 	JMP       done177
 
 kind178:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind179
 	VPMOVZXBD (BX), Z17
 	VCVTDQ2PS Z17, Z17
@@ -6743,7 +6743,7 @@ kind178:
 	JMP       done177
 
 kind179:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind180
 	VPMOVSXBW   (BX), Y17
 	VPSLLW      $0x07, Y17, Y17
@@ -6839,7 +6839,7 @@ done177:
 	VMULPS    Z6, Z14, Z14
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind183
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
@@ -6933,7 +6933,7 @@ loaded192:
 	VMOVUPS.Z (R8), K1, Z9
 
 loaded193:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind195
 	VCVTPH2PS.Z (DX), K1, Z4
 	JMP         done194
@@ -6945,14 +6945,14 @@ kind195:
 	JMP         done194
 
 done194:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind198
 	VPMOVSXBD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
 	JMP         done197
 
 kind198:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind199
 	VPMOVZXBD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
@@ -6960,7 +6960,7 @@ kind198:
 	JMP         done197
 
 kind199:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind200
 	VPMOVSXBW.Z (BX), K1, Y6
 	VPSLLW      $0x07, Y6, Y6
@@ -6990,7 +6990,7 @@ done197:
 	VADDPS    Z4, Z6, Z6
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z4, Z4
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind203
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
@@ -7117,7 +7117,7 @@ TEXT ·dequantizeBackwardAVX512H16I16H16(SB), NOSPLIT, $0-16
 	TESTQ        R11, R11
 	JEQ          one1
 	MOVQ         112(CX), DI
-	CMPB         277(CX), $0x00
+	CMPB         286(CX), $0x00
 	JEQ          other2
 
 run3:
@@ -7126,7 +7126,7 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z5
 	VBROADCASTSS 1024(DI), Z6
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept9
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
@@ -7167,7 +7167,7 @@ next4:
 	PREFETCHT0 64(SI)(R12*1)
 
 near11:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -7191,7 +7191,7 @@ kind13:
 	JMP       done12
 
 done12:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind16
 	VPMOVSXWD (BX), Z19
 	VCVTDQ2PS Z19, Z19
@@ -7239,7 +7239,7 @@ done15:
 	VMULPS    Z5, Z16, Z16
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind19
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -7320,7 +7320,7 @@ rest5:
 	PREFETCHT0 (SI)(R12*1)
 
 near26:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind28
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -7336,7 +7336,7 @@ kind28:
 	JMP       done27
 
 done27:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind31
 	VPMOVSXWD (BX), Z17
 	VCVTDQ2PS Z17, Z17
@@ -7364,7 +7364,7 @@ done30:
 	VADDPS    Z16, Z12, Z12
 	VMULPS    Z5, Z15, Z15
 	VMULPS    Z5, Z16, Z16
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind34
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -7422,7 +7422,7 @@ near40:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind42
 	VCVTPH2PS.Z 64(DX), K1, Z15
 	JMP         done41
@@ -7434,7 +7434,7 @@ kind42:
 	JMP         done41
 
 done41:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind45
 	VPMOVSXWD.Z 64(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
@@ -7452,7 +7452,7 @@ done44:
 	VADDPS    Z16, Z9, K1, Z9
 	VADDPS    Z15, Z13, K1, Z13
 	VMULPS    Z5, Z15, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind48
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPQ      R8, $0x10
@@ -7502,7 +7502,7 @@ near54:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind56
 	VCVTPH2PS.Z 96(DX), K1, Z15
 	JMP         done55
@@ -7514,7 +7514,7 @@ kind56:
 	JMP         done55
 
 done55:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind59
 	VPMOVSXWD.Z 96(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
@@ -7532,7 +7532,7 @@ done58:
 	VADDPS    Z6, Z10, K1, Z10
 	VADDPS    Z15, Z14, K1, Z14
 	VMULPS    Z5, Z15, Z5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind62
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPQ      R8, $0x10
@@ -7585,7 +7585,7 @@ near68:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind70
 	VCVTPH2PS.Z (DX), K1, Z15
 	JMP         done69
@@ -7597,7 +7597,7 @@ kind70:
 	JMP         done69
 
 done69:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind73
 	VPMOVSXWD.Z (BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
@@ -7615,7 +7615,7 @@ done72:
 	VADDPS    Z16, Z7, K1, Z7
 	VADDPS    Z15, Z11, K1, Z11
 	VMULPS    Z5, Z15, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind76
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPQ      R8, $0x10
@@ -7665,7 +7665,7 @@ near82:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind84
 	VCVTPH2PS.Z 32(DX), K1, Z15
 	JMP         done83
@@ -7677,7 +7677,7 @@ kind84:
 	JMP         done83
 
 done83:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind87
 	VPMOVSXWD.Z 32(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
@@ -7695,7 +7695,7 @@ done86:
 	VADDPS    Z6, Z8, K1, Z8
 	VADDPS    Z15, Z12, K1, Z12
 	VMULPS    Z5, Z15, Z5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind90
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPQ      R8, $0x10
@@ -7732,7 +7732,7 @@ done89:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z9, Z7, Z7
 	VADDPS        Z10, Z8, Z8
@@ -7750,18 +7750,18 @@ done6:
 	VPERMILPS     $0xb1, Z5, Z6
 	VADDPS        Z6, Z5, Z5
 	VEXTRACTF64X4 $0x01, Z5, Y6
-	MOVQ          296(CX), DX
-	VMOVSS        X5, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X6, (DX)
+	VMOVSS        X5, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X6, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z5
-	VPADDD.BCST 280(CX), Z5, Z5
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z5, Z5
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z5, Z6
 	VPERMI2PS   Z8, Z7, Z6
 	VMOVUPS     Z6, (R9)(DX*1)
@@ -7845,7 +7845,7 @@ block101:
 	PREFETCHT1 64(BX)(R14*1)
 
 near104:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind106
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -7869,7 +7869,7 @@ kind106:
 	JMP       done105
 
 done105:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind109
 	VPMOVSXWD (BX), Z19
 	VCVTDQ2PS Z19, Z19
@@ -7917,7 +7917,7 @@ done108:
 	VMULPS    Z5, Z16, Z16
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind112
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -8024,7 +8024,7 @@ near120:
 strand121:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind123
 	VCVTPH2PS.Z  (DX), K1, Z7
 	JMP          done122
@@ -8036,7 +8036,7 @@ kind123:
 	JMP         done122
 
 done122:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind126
 	VPMOVSXWD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
@@ -8058,7 +8058,7 @@ done125:
 	VADDPS    Z7, Z6, Z6
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z7, Z5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind129
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
@@ -8168,7 +8168,7 @@ loaded136:
 	VMOVUPS 192(R8), Z12
 
 loaded137:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind139
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
@@ -8192,7 +8192,7 @@ kind139:
 	JMP       done138
 
 done138:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind142
 	VPMOVSXWD (BX), Z25
 	VCVTDQ2PS Z25, Z25
@@ -8240,7 +8240,7 @@ done141:
 	VMULPS    Z6, Z22, Z22
 	VMULPS    Z7, Z23, Z23
 	VMULPS    Z8, Z24, Z24
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind145
 	VCVTPS2PH $0x00, Z21, Y21
 	VCVTPS2PH $0x00, Z22, Y22
@@ -8350,7 +8350,7 @@ loaded154:
 	VMOVUPS 192(R8), Z12
 
 loaded155:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind157
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
@@ -8374,7 +8374,7 @@ kind157:
 	JMP       done156
 
 done156:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind160
 	VPMOVSXWD (BX), Z17
 	VCVTDQ2PS Z17, Z17
@@ -8438,7 +8438,7 @@ done159:
 	VMULPS    Z6, Z14, Z14
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind163
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
@@ -8532,7 +8532,7 @@ loaded172:
 	VMOVUPS.Z (R8), K1, Z9
 
 loaded173:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind175
 	VCVTPH2PS.Z (DX), K1, Z4
 	JMP         done174
@@ -8544,7 +8544,7 @@ kind175:
 	JMP         done174
 
 done174:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind178
 	VPMOVSXWD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
@@ -8566,7 +8566,7 @@ done177:
 	VADDPS    Z4, Z6, Z6
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z4, Z4
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind181
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
@@ -8619,7 +8619,7 @@ TEXT ·dequantizeBackwardAVX512H16I32H16(SB), NOSPLIT, $0-16
 	TESTQ        R11, R11
 	JEQ          one1
 	MOVQ         112(CX), DI
-	CMPB         277(CX), $0x00
+	CMPB         286(CX), $0x00
 	JEQ          other2
 
 run3:
@@ -8628,7 +8628,7 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z5
 	VBROADCASTSS 1024(DI), Z6
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept9
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
@@ -8671,7 +8671,7 @@ next4:
 	PREFETCHT0 64(SI)(R12*1)
 
 near11:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -8763,7 +8763,7 @@ done12:
 	VMULPS        Z5, Z16, Z16
 	VMULPS        Z5, Z17, Z17
 	VMULPS        Z5, Z18, Z18
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind16
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
@@ -8845,7 +8845,7 @@ rest5:
 	PREFETCHT0 (SI)(R12*1)
 
 near23:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind25
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -8895,7 +8895,7 @@ done24:
 	VADDPS        Z16, Z12, Z12
 	VMULPS        Z5, Z15, Z15
 	VMULPS        Z5, Z16, Z16
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind28
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
@@ -8953,7 +8953,7 @@ near34:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind36
 	VCVTPH2PS.Z 64(DX), K1, Z15
 	JMP         done35
@@ -8982,7 +8982,7 @@ done35:
 	VADDPS        Z16, Z9, K1, Z9
 	VADDPS        Z15, Z13, K1, Z13
 	VMULPS        Z5, Z15, Z15
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind39
 	VCVTPS2PH     $0x00, Z15, Y15
 	CMPQ          R8, $0x10
@@ -9032,7 +9032,7 @@ near45:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind47
 	VCVTPH2PS.Z 96(DX), K1, Z15
 	JMP         done46
@@ -9061,7 +9061,7 @@ done46:
 	VADDPS        Z6, Z10, K1, Z10
 	VADDPS        Z15, Z14, K1, Z14
 	VMULPS        Z5, Z15, Z5
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind50
 	VCVTPS2PH     $0x00, Z5, Y5
 	CMPQ          R8, $0x10
@@ -9114,7 +9114,7 @@ near56:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind58
 	VCVTPH2PS.Z (DX), K1, Z15
 	JMP         done57
@@ -9143,7 +9143,7 @@ done57:
 	VADDPS        Z16, Z7, K1, Z7
 	VADDPS        Z15, Z11, K1, Z11
 	VMULPS        Z5, Z15, Z15
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind61
 	VCVTPS2PH     $0x00, Z15, Y15
 	CMPQ          R8, $0x10
@@ -9193,7 +9193,7 @@ near67:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind69
 	VCVTPH2PS.Z 32(DX), K1, Z15
 	JMP         done68
@@ -9222,7 +9222,7 @@ done68:
 	VADDPS        Z6, Z8, K1, Z8
 	VADDPS        Z15, Z12, K1, Z12
 	VMULPS        Z5, Z15, Z5
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind72
 	VCVTPS2PH     $0x00, Z5, Y5
 	CMPQ          R8, $0x10
@@ -9259,7 +9259,7 @@ done71:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z9, Z7, Z7
 	VADDPS        Z10, Z8, Z8
@@ -9277,18 +9277,18 @@ done6:
 	VPERMILPS     $0xb1, Z5, Z6
 	VADDPS        Z6, Z5, Z5
 	VEXTRACTF64X4 $0x01, Z5, Y6
-	MOVQ          296(CX), DX
-	VMOVSS        X5, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X6, (DX)
+	VMOVSS        X5, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X6, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z5
-	VPADDD.BCST 280(CX), Z5, Z5
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z5, Z5
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z5, Z6
 	VPERMI2PS   Z8, Z7, Z6
 	VMOVUPS     Z6, (R9)(DX*1)
@@ -9374,7 +9374,7 @@ block83:
 	PREFETCHT1 192(BX)(R14*1)
 
 near86:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind88
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -9466,7 +9466,7 @@ done87:
 	VMULPS        Z5, Z16, Z16
 	VMULPS        Z5, Z17, Z17
 	VMULPS        Z5, Z18, Z18
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind91
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
@@ -9573,7 +9573,7 @@ near99:
 strand100:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind102
 	VCVTPH2PS.Z  (DX), K1, Z7
 	JMP          done101
@@ -9606,7 +9606,7 @@ done101:
 	VADDPS        Z7, Z6, Z6
 	VMOVUPS       Z6, K1, (R10)
 	VMULPS        Z5, Z7, Z5
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind105
 	VCVTPS2PH     $0x00, Z5, Y5
 	VMOVDQU16     Y5, K1, (SI)
@@ -9718,7 +9718,7 @@ loaded112:
 	VMOVUPS 192(R8), Z12
 
 loaded113:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind115
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
@@ -9810,7 +9810,7 @@ done114:
 	VMULPS        Z6, Z22, Z22
 	VMULPS        Z7, Z23, Z23
 	VMULPS        Z8, Z24, Z24
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind118
 	VCVTPS2PH     $0x00, Z21, Y21
 	VCVTPS2PH     $0x00, Z22, Y22
@@ -9922,7 +9922,7 @@ loaded127:
 	VMOVUPS 192(R8), Z12
 
 loaded128:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind130
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
@@ -10030,7 +10030,7 @@ done129:
 	VMULPS        Z6, Z14, Z14
 	VMULPS        Z7, Z15, Z15
 	VMULPS        Z8, Z16, Z16
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind133
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z14, Y14
@@ -10124,7 +10124,7 @@ loaded142:
 	VMOVUPS.Z (R8), K1, Z9
 
 loaded143:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind145
 	VCVTPH2PS.Z (DX), K1, Z4
 	JMP         done144
@@ -10157,7 +10157,7 @@ done144:
 	VADDPS        Z4, Z6, Z6
 	VMOVUPS       Z6, K1, (R10)
 	VMULPS        Z5, Z4, Z4
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind148
 	VCVTPS2PH     $0x00, Z4, Y4
 	VMOVDQU16     Y4, K1, (SI)
@@ -10205,7 +10205,7 @@ TEXT ·dequantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	TESTQ R11, R11
 	JEQ   one1
 	MOVQ  112(CX), DI
-	CMPB  277(CX), $0x00
+	CMPB  286(CX), $0x00
 	JEQ   other2
 
 run3:
@@ -10214,7 +10214,7 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS 1024(DI), Z1
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept9
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -10517,7 +10517,7 @@ stored35:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z5, Z3, Z3
@@ -10535,18 +10535,18 @@ done6:
 	VPERMILPS     $0xb1, Z0, Z1
 	VADDPS        Z1, Z0, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
-	MOVQ          296(CX), DX
-	VMOVSS        X0, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X1, (DX)
+	VMOVSS        X0, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X1, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z0
-	VPADDD.BCST 280(CX), Z0, Z0
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z0, Z0
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z0, Z1
 	VPERMI2PS   Z3, Z2, Z1
 	VMOVUPS     Z1, (R9)(DX*1)
@@ -11446,7 +11446,7 @@ TEXT ·dequantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $0-16
 	TESTQ        R11, R11
 	JEQ          one1
 	MOVQ         112(CX), DI
-	CMPB         277(CX), $0x00
+	CMPB         286(CX), $0x00
 	JEQ          other2
 
 run3:
@@ -11455,7 +11455,7 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z5
 	VBROADCASTSS 1024(DI), Z6
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept9
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
@@ -11496,7 +11496,7 @@ next4:
 	PREFETCHT0 64(SI)(R12*1)
 
 near11:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -11520,7 +11520,7 @@ kind13:
 	JMP       done12
 
 done12:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind16
 	VCVTPH2PS (BX), Z19
 	VCVTPH2PS 32(BX), Z20
@@ -11564,7 +11564,7 @@ done15:
 	VMULPS    Z5, Z16, Z16
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind19
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -11645,7 +11645,7 @@ rest5:
 	PREFETCHT0 (SI)(R12*1)
 
 near26:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind28
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -11661,7 +11661,7 @@ kind28:
 	JMP       done27
 
 done27:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind31
 	VCVTPH2PS (BX), Z17
 	VCVTPH2PS 32(BX), Z18
@@ -11687,7 +11687,7 @@ done30:
 	VADDPS    Z16, Z12, Z12
 	VMULPS    Z5, Z15, Z15
 	VMULPS    Z5, Z16, Z16
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind34
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -11745,7 +11745,7 @@ near40:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind42
 	VCVTPH2PS.Z 64(DX), K1, Z15
 	JMP         done41
@@ -11757,7 +11757,7 @@ kind42:
 	JMP         done41
 
 done41:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind45
 	VCVTPH2PS.Z 64(BX), K1, Z16
 	JMP         done44
@@ -11774,7 +11774,7 @@ done44:
 	VADDPS    Z16, Z9, K1, Z9
 	VADDPS    Z15, Z13, K1, Z13
 	VMULPS    Z5, Z15, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind48
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPQ      R8, $0x10
@@ -11824,7 +11824,7 @@ near54:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind56
 	VCVTPH2PS.Z 96(DX), K1, Z15
 	JMP         done55
@@ -11836,7 +11836,7 @@ kind56:
 	JMP         done55
 
 done55:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind59
 	VCVTPH2PS.Z 96(BX), K1, Z16
 	JMP         done58
@@ -11853,7 +11853,7 @@ done58:
 	VADDPS    Z6, Z10, K1, Z10
 	VADDPS    Z15, Z14, K1, Z14
 	VMULPS    Z5, Z15, Z5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind62
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPQ      R8, $0x10
@@ -11906,7 +11906,7 @@ near68:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind70
 	VCVTPH2PS.Z (DX), K1, Z15
 	JMP         done69
@@ -11918,7 +11918,7 @@ kind70:
 	JMP         done69
 
 done69:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind73
 	VCVTPH2PS.Z (BX), K1, Z16
 	JMP         done72
@@ -11935,7 +11935,7 @@ done72:
 	VADDPS    Z16, Z7, K1, Z7
 	VADDPS    Z15, Z11, K1, Z11
 	VMULPS    Z5, Z15, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind76
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPQ      R8, $0x10
@@ -11985,7 +11985,7 @@ near82:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind84
 	VCVTPH2PS.Z 32(DX), K1, Z15
 	JMP         done83
@@ -11997,7 +11997,7 @@ kind84:
 	JMP         done83
 
 done83:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind87
 	VCVTPH2PS.Z 32(BX), K1, Z16
 	JMP         done86
@@ -12014,7 +12014,7 @@ done86:
 	VADDPS    Z6, Z8, K1, Z8
 	VADDPS    Z15, Z12, K1, Z12
 	VMULPS    Z5, Z15, Z5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind90
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPQ      R8, $0x10
@@ -12051,7 +12051,7 @@ done89:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z9, Z7, Z7
 	VADDPS        Z10, Z8, Z8
@@ -12069,18 +12069,18 @@ done6:
 	VPERMILPS     $0xb1, Z5, Z6
 	VADDPS        Z6, Z5, Z5
 	VEXTRACTF64X4 $0x01, Z5, Y6
-	MOVQ          296(CX), DX
-	VMOVSS        X5, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X6, (DX)
+	VMOVSS        X5, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X6, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z5
-	VPADDD.BCST 280(CX), Z5, Z5
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z5, Z5
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z5, Z6
 	VPERMI2PS   Z8, Z7, Z6
 	VMOVUPS     Z6, (R9)(DX*1)
@@ -12164,7 +12164,7 @@ block101:
 	PREFETCHT1 64(BX)(R14*1)
 
 near104:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind106
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -12188,7 +12188,7 @@ kind106:
 	JMP       done105
 
 done105:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind109
 	VCVTPH2PS (BX), Z19
 	VCVTPH2PS 32(BX), Z20
@@ -12232,7 +12232,7 @@ done108:
 	VMULPS    Z5, Z16, Z16
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind112
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -12339,7 +12339,7 @@ near120:
 strand121:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind123
 	VCVTPH2PS.Z  (DX), K1, Z7
 	JMP          done122
@@ -12351,7 +12351,7 @@ kind123:
 	JMP         done122
 
 done122:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind126
 	VCVTPH2PS.Z (BX), K1, Z8
 	JMP         done125
@@ -12372,7 +12372,7 @@ done125:
 	VADDPS    Z7, Z6, Z6
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z7, Z5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind129
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
@@ -12482,7 +12482,7 @@ loaded136:
 	VMOVUPS 192(R8), Z12
 
 loaded137:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind139
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
@@ -12506,7 +12506,7 @@ kind139:
 	JMP       done138
 
 done138:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind142
 	VCVTPH2PS (BX), Z25
 	VCVTPH2PS 32(BX), Z26
@@ -12550,7 +12550,7 @@ done141:
 	VMULPS    Z6, Z22, Z22
 	VMULPS    Z7, Z23, Z23
 	VMULPS    Z8, Z24, Z24
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind145
 	VCVTPS2PH $0x00, Z21, Y21
 	VCVTPS2PH $0x00, Z22, Y22
@@ -12660,7 +12660,7 @@ loaded154:
 	VMOVUPS 192(R8), Z12
 
 loaded155:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind157
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
@@ -12684,7 +12684,7 @@ kind157:
 	JMP       done156
 
 done156:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind160
 	VCVTPH2PS (BX), Z17
 	VCVTPH2PS 32(BX), Z18
@@ -12744,7 +12744,7 @@ done159:
 	VMULPS    Z6, Z14, Z14
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind163
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
@@ -12838,7 +12838,7 @@ loaded172:
 	VMOVUPS.Z (R8), K1, Z9
 
 loaded173:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind175
 	VCVTPH2PS.Z (DX), K1, Z4
 	JMP         done174
@@ -12850,7 +12850,7 @@ kind175:
 	JMP         done174
 
 done174:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind178
 	VCVTPH2PS.Z (BX), K1, Z6
 	JMP         done177
@@ -12871,7 +12871,7 @@ done177:
 	VADDPS    Z4, Z6, Z6
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z4, Z4
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind181
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
@@ -12952,7 +12952,7 @@ near10:
 group11:
 	VMOVUPS   (DX)(R14*4), Y2
 	VMOVUPS   32(DX)(R14*4), Y3
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind13
 	VPMOVSXBD (BX)(R14*1), Y4
 	VCVTDQ2PS Y4, Y4
@@ -12961,7 +12961,7 @@ group11:
 	JMP       done12
 
 kind13:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind14
 	VPMOVZXBD (BX)(R14*1), Y4
 	VCVTDQ2PS Y4, Y4
@@ -12972,7 +12972,7 @@ kind13:
 	JMP       done12
 
 kind14:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind15
 	VPMOVSXBW (BX)(R14*1), X4
 	VPSLLW    $0x07, X4, X4
@@ -13091,7 +13091,7 @@ whole23:
 near24:
 	VMOVUPS   (DX), Y3
 	VMOVUPS   32(DX), Y4
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind26
 	VPMOVSXBD (BX), Y5
 	VCVTDQ2PS Y5, Y5
@@ -13100,7 +13100,7 @@ near24:
 	JMP       done25
 
 kind26:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind27
 	VPMOVZXBD (BX), Y5
 	VCVTDQ2PS Y5, Y5
@@ -13111,7 +13111,7 @@ kind26:
 	JMP       done25
 
 kind27:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind28
 	VPMOVSXBW (BX), X5
 	VPSLLW    $0x07, X5, X5
@@ -13269,7 +13269,7 @@ loaded38:
 loaded39:
 	VMOVUPS   (DX)(R11*4), Y4
 	VMOVUPS   32(DX)(R11*4), Y5
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind41
 	VPMOVSXBD (BX)(R11*1), Y6
 	VCVTDQ2PS Y6, Y6
@@ -13278,7 +13278,7 @@ loaded39:
 	JMP       done40
 
 kind41:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind42
 	VPMOVZXBD (BX)(R11*1), Y6
 	VCVTDQ2PS Y6, Y6
@@ -13289,7 +13289,7 @@ kind41:
 	JMP       done40
 
 kind42:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind43
 	VPMOVSXBW (BX)(R11*1), X6
 	VPSLLW    $0x07, X6, X6
@@ -13387,7 +13387,7 @@ loaded50:
 loaded51:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind53
 	VPMOVSXBD (BX), Y6
 	VCVTDQ2PS Y6, Y6
@@ -13396,7 +13396,7 @@ loaded51:
 	JMP       done52
 
 kind53:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind54
 	VPMOVZXBD (BX), Y6
 	VCVTDQ2PS Y6, Y6
@@ -13407,7 +13407,7 @@ kind53:
 	JMP       done52
 
 kind54:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind55
 	VPMOVSXBW (BX), X6
 	VPSLLW    $0x07, X6, X6
@@ -13554,7 +13554,7 @@ near10:
 group11:
 	VMOVUPS   (DX)(R14*4), Y2
 	VMOVUPS   32(DX)(R14*4), Y3
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind13
 	VPMOVSXWD (BX)(R14*2), Y4
 	VCVTDQ2PS Y4, Y4
@@ -13657,7 +13657,7 @@ whole21:
 near22:
 	VMOVUPS   (DX), Y3
 	VMOVUPS   32(DX), Y4
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind24
 	VPMOVSXWD (BX), Y5
 	VCVTDQ2PS Y5, Y5
@@ -13800,7 +13800,7 @@ loaded34:
 loaded35:
 	VMOVUPS   (DX)(R11*4), Y4
 	VMOVUPS   32(DX)(R11*4), Y5
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind37
 	VPMOVSXWD (BX)(R11*2), Y6
 	VCVTDQ2PS Y6, Y6
@@ -13882,7 +13882,7 @@ loaded44:
 loaded45:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind47
 	VPMOVSXWD (BX), Y6
 	VCVTDQ2PS Y6, Y6
@@ -14463,7 +14463,7 @@ near10:
 group11:
 	VMOVUPD   (DX)(R14*8), Y2
 	VMOVUPD   32(DX)(R14*8), Y3
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind13
 	VPMOVSXBD (BX)(R14*1), X4
 	VCVTDQ2PD X4, Y4
@@ -14472,7 +14472,7 @@ group11:
 	JMP       done12
 
 kind13:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind14
 	VPMOVZXBD (BX)(R14*1), X4
 	VCVTDQ2PD X4, Y4
@@ -14483,7 +14483,7 @@ kind13:
 	JMP       done12
 
 kind14:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind15
 	VMOVD     (BX)(R14*1), X4
 	VPMOVSXBW X4, X4
@@ -14610,7 +14610,7 @@ whole23:
 near24:
 	VMOVUPD   (DX), Y3
 	VMOVUPD   32(DX), Y4
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind26
 	VPMOVSXBD (BX), X5
 	VCVTDQ2PD X5, Y5
@@ -14619,7 +14619,7 @@ near24:
 	JMP       done25
 
 kind26:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind27
 	VPMOVZXBD (BX), X5
 	VCVTDQ2PD X5, Y5
@@ -14630,7 +14630,7 @@ kind26:
 	JMP       done25
 
 kind27:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind28
 	VMOVD     (BX), X5
 	VPMOVSXBW X5, X5
@@ -14800,7 +14800,7 @@ loaded38:
 loaded39:
 	VMOVUPD   (DX)(R11*8), Y4
 	VMOVUPD   32(DX)(R11*8), Y5
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind41
 	VPMOVSXBD (BX)(R11*1), X6
 	VCVTDQ2PD X6, Y6
@@ -14809,7 +14809,7 @@ loaded39:
 	JMP       done40
 
 kind41:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind42
 	VPMOVZXBD (BX)(R11*1), X6
 	VCVTDQ2PD X6, Y6
@@ -14820,7 +14820,7 @@ kind41:
 	JMP       done40
 
 kind42:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind43
 	VMOVD     (BX)(R11*1), X6
 	VPMOVSXBW X6, X6
@@ -14926,7 +14926,7 @@ loaded50:
 loaded51:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind53
 	VPMOVSXBD (BX), X6
 	VCVTDQ2PD X6, Y6
@@ -14935,7 +14935,7 @@ loaded51:
 	JMP       done52
 
 kind53:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind54
 	VPMOVZXBD (BX), X6
 	VCVTDQ2PD X6, Y6
@@ -14946,7 +14946,7 @@ kind53:
 	JMP       done52
 
 kind54:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind55
 	VMOVD     (BX), X6
 	VPMOVSXBW X6, X6
@@ -15097,7 +15097,7 @@ near10:
 group11:
 	VMOVUPD   (DX)(R14*8), Y2
 	VMOVUPD   32(DX)(R14*8), Y3
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind13
 	VPMOVSXWD (BX)(R14*2), X4
 	VCVTDQ2PD X4, Y4
@@ -15200,7 +15200,7 @@ whole21:
 near22:
 	VMOVUPD   (DX), Y3
 	VMOVUPD   32(DX), Y4
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind24
 	VPMOVSXWD (BX), X5
 	VCVTDQ2PD X5, Y5
@@ -15347,7 +15347,7 @@ loaded34:
 loaded35:
 	VMOVUPD   (DX)(R11*8), Y4
 	VMOVUPD   32(DX)(R11*8), Y5
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind37
 	VPMOVSXWD (BX)(R11*2), X6
 	VCVTDQ2PD X6, Y6
@@ -15429,7 +15429,7 @@ loaded44:
 loaded45:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind47
 	VPMOVSXWD (BX), X6
 	VCVTDQ2PD X6, Y6
@@ -15922,7 +15922,7 @@ near10:
 	XORQ R14, R14
 
 group11:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (DX)(R14*2), Y2
 	VCVTPH2PS 16(DX)(R14*2), Y3
@@ -15938,7 +15938,7 @@ kind13:
 	JMP       done12
 
 done12:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind16
 	VPMOVSXBD (BX)(R14*1), Y4
 	VCVTDQ2PS Y4, Y4
@@ -15947,7 +15947,7 @@ done12:
 	JMP       done15
 
 kind16:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind17
 	VPMOVZXBD (BX)(R14*1), Y4
 	VCVTDQ2PS Y4, Y4
@@ -15958,7 +15958,7 @@ kind16:
 	JMP       done15
 
 kind17:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind18
 	VPMOVSXBW (BX)(R14*1), X4
 	VPSLLW    $0x07, X4, X4
@@ -16010,7 +16010,7 @@ done15:
 	VMOVUPS   Y5, 32(R10)(R14*4)
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind21
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -16110,7 +16110,7 @@ whole31:
 	PREFETCHT1 (BX)(R14*1)
 
 near32:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind34
 	VCVTPH2PS (DX), Y3
 	VCVTPH2PS 16(DX), Y4
@@ -16126,7 +16126,7 @@ kind34:
 	JMP       done33
 
 done33:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind37
 	VPMOVSXBD (BX), Y5
 	VCVTDQ2PS Y5, Y5
@@ -16135,7 +16135,7 @@ done33:
 	JMP       done36
 
 kind37:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind38
 	VPMOVZXBD (BX), Y5
 	VCVTDQ2PS Y5, Y5
@@ -16146,7 +16146,7 @@ kind37:
 	JMP       done36
 
 kind38:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind39
 	VPMOVSXBW (BX), X5
 	VPSLLW    $0x07, X5, X5
@@ -16206,7 +16206,7 @@ done36:
 	VMOVUPS   Y2, 32(R10)
 	VMULPS    Y0, Y3, Y2
 	VMULPS    Y0, Y4, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind42
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -16339,7 +16339,7 @@ loaded55:
 	VMOVUPS 32(R8)(R11*4), Y3
 
 loaded56:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind58
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -16355,7 +16355,7 @@ kind58:
 	JMP       done57
 
 done57:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind61
 	VPMOVSXBD (BX)(R11*1), Y6
 	VCVTDQ2PS Y6, Y6
@@ -16364,7 +16364,7 @@ done57:
 	JMP       done60
 
 kind61:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind62
 	VPMOVZXBD (BX)(R11*1), Y6
 	VCVTDQ2PS Y6, Y6
@@ -16375,7 +16375,7 @@ kind61:
 	JMP       done60
 
 kind62:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind63
 	VPMOVSXBW (BX)(R11*1), X6
 	VPSLLW    $0x07, X6, X6
@@ -16427,7 +16427,7 @@ done60:
 	VMOVUPS   Y7, 32(R10)(R11*4)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind66
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -16506,7 +16506,7 @@ loaded75:
 	VMOVUPS 32(R8), Y3
 
 loaded76:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind78
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
@@ -16522,7 +16522,7 @@ kind78:
 	JMP       done77
 
 done77:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind81
 	VPMOVSXBD (BX), Y6
 	VCVTDQ2PS Y6, Y6
@@ -16531,7 +16531,7 @@ done77:
 	JMP       done80
 
 kind81:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind82
 	VPMOVZXBD (BX), Y6
 	VCVTDQ2PS Y6, Y6
@@ -16542,7 +16542,7 @@ kind81:
 	JMP       done80
 
 kind82:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind83
 	VPMOVSXBW (BX), X6
 	VPSLLW    $0x07, X6, X6
@@ -16594,7 +16594,7 @@ done80:
 	VMOVUPS   Y7, 32(R10)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind86
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -16710,7 +16710,7 @@ near10:
 	XORQ R14, R14
 
 group11:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (DX)(R14*2), Y2
 	VCVTPH2PS 16(DX)(R14*2), Y3
@@ -16726,7 +16726,7 @@ kind13:
 	JMP       done12
 
 done12:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind16
 	VPMOVSXWD (BX)(R14*2), Y4
 	VCVTDQ2PS Y4, Y4
@@ -16762,7 +16762,7 @@ done15:
 	VMOVUPS   Y5, 32(R10)(R14*4)
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind19
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -16862,7 +16862,7 @@ whole29:
 	PREFETCHT1 (BX)(R14*1)
 
 near30:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind32
 	VCVTPH2PS (DX), Y3
 	VCVTPH2PS 16(DX), Y4
@@ -16878,7 +16878,7 @@ kind32:
 	JMP       done31
 
 done31:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind35
 	VPMOVSXWD (BX), Y5
 	VCVTDQ2PS Y5, Y5
@@ -16922,7 +16922,7 @@ done34:
 	VMOVUPS   Y2, 32(R10)
 	VMULPS    Y0, Y3, Y2
 	VMULPS    Y0, Y4, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind38
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -17056,7 +17056,7 @@ loaded51:
 	VMOVUPS 32(R8)(R11*4), Y3
 
 loaded52:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind54
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -17072,7 +17072,7 @@ kind54:
 	JMP       done53
 
 done53:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind57
 	VPMOVSXWD (BX)(R11*2), Y6
 	VCVTDQ2PS Y6, Y6
@@ -17108,7 +17108,7 @@ done56:
 	VMOVUPS   Y7, 32(R10)(R11*4)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind60
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -17187,7 +17187,7 @@ loaded69:
 	VMOVUPS 32(R8), Y3
 
 loaded70:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind72
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
@@ -17203,7 +17203,7 @@ kind72:
 	JMP       done71
 
 done71:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind75
 	VPMOVSXWD (BX), Y6
 	VCVTDQ2PS Y6, Y6
@@ -17239,7 +17239,7 @@ done74:
 	VMOVUPS   Y7, 32(R10)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind78
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -17347,7 +17347,7 @@ near10:
 	XORQ R14, R14
 
 group11:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (DX)(R14*2), Y2
 	VCVTPH2PS 16(DX)(R14*2), Y3
@@ -17405,7 +17405,7 @@ done12:
 	VMOVUPS      Y5, 32(R10)(R14*4)
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind16
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
@@ -17505,7 +17505,7 @@ whole26:
 	PREFETCHT1 (BX)(R14*1)
 
 near27:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind29
 	VCVTPH2PS (DX), Y3
 	VCVTPH2PS 16(DX), Y4
@@ -17571,7 +17571,7 @@ done28:
 	VMOVUPS      Y2, 32(R10)
 	VMULPS       Y0, Y3, Y2
 	VMULPS       Y0, Y4, Y3
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind32
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
@@ -17707,7 +17707,7 @@ loaded45:
 	VMOVUPS 32(R8)(R11*4), Y3
 
 loaded46:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind48
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -17765,7 +17765,7 @@ done47:
 	VMOVUPS      Y7, 32(R10)(R11*4)
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind51
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y5, X5
@@ -17844,7 +17844,7 @@ loaded60:
 	VMOVUPS 32(R8), Y3
 
 loaded61:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind63
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
@@ -17902,7 +17902,7 @@ done62:
 	VMOVUPS      Y7, 32(R10)
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind66
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y5, X5
@@ -18782,7 +18782,7 @@ near10:
 	XORQ R14, R14
 
 group11:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (DX)(R14*2), Y2
 	VCVTPH2PS 16(DX)(R14*2), Y3
@@ -18798,7 +18798,7 @@ kind13:
 	JMP       done12
 
 done12:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind16
 	VCVTPH2PS (BX)(R14*2), Y4
 	VCVTPH2PS 16(BX)(R14*2), Y5
@@ -18832,7 +18832,7 @@ done15:
 	VMOVUPS   Y5, 32(R10)(R14*4)
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind19
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -18932,7 +18932,7 @@ whole29:
 	PREFETCHT1 (BX)(R14*1)
 
 near30:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind32
 	VCVTPH2PS (DX), Y3
 	VCVTPH2PS 16(DX), Y4
@@ -18948,7 +18948,7 @@ kind32:
 	JMP       done31
 
 done31:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind35
 	VCVTPH2PS (BX), Y5
 	VCVTPH2PS 16(BX), Y6
@@ -18990,7 +18990,7 @@ done34:
 	VMOVUPS   Y2, 32(R10)
 	VMULPS    Y0, Y3, Y2
 	VMULPS    Y0, Y4, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind38
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -19124,7 +19124,7 @@ loaded51:
 	VMOVUPS 32(R8)(R11*4), Y3
 
 loaded52:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind54
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -19140,7 +19140,7 @@ kind54:
 	JMP       done53
 
 done53:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind57
 	VCVTPH2PS (BX)(R11*2), Y6
 	VCVTPH2PS 16(BX)(R11*2), Y7
@@ -19174,7 +19174,7 @@ done56:
 	VMOVUPS   Y7, 32(R10)(R11*4)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind60
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -19253,7 +19253,7 @@ loaded69:
 	VMOVUPS 32(R8), Y3
 
 loaded70:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind72
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
@@ -19269,7 +19269,7 @@ kind72:
 	JMP       done71
 
 done71:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind75
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
@@ -19303,7 +19303,7 @@ done74:
 	VMOVUPS   Y7, 32(R10)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind78
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5

@@ -16,7 +16,9 @@ TEXT ·dequantizeBackwardInputAVX512F32F32(SB), NOSPLIT, $64-16
 	TESTQ DI, DI
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
+	JNE   shared3
+	CMPB  284(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -26,183 +28,313 @@ TEXT ·dequantizeBackwardInputAVX512F32F32(SB), NOSPLIT, $64-16
 	JEQ   other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -64(AX), R8
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -64(AX), R9
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R8
+	SUBQ        R12, R8
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R8), Z0
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z2
+	VPERMPS     Z0, Z2, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
 
+near6:
 run5:
-	VBROADCASTSS (SI), Z0
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSS (SI), Z2
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, R8
-	JGT  rest11
+whole7:
+	CMPQ R13, R9
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	VMOVUPS   (DX)(R12*4), Z1
-	VMOVUPS   64(DX)(R12*4), Z2
-	VMOVUPS   128(DX)(R12*4), Z3
-	VMOVUPS   192(DX)(R12*4), Z4
-	VMULPS    Z0, Z1, Z1
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
+asked14:
+	VMOVUPS   (DX)(R13*4), Z3
+	VMOVUPS   64(DX)(R13*4), Z4
+	VMOVUPS   128(DX)(R13*4), Z5
+	VMOVUPS   192(DX)(R13*4), Z6
+	VMULPS    Z2, Z3, Z3
+	VMULPS    Z2, Z4, Z4
+	VMULPS    Z2, Z5, Z5
+	VMULPS    Z2, Z6, Z6
+	CMPB      284(CX), $0x00
+	JNE       join15
 	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z1, (BX)(R12*4)
-	VMOVDQU64 Z2, 64(BX)(R12*4)
-	VMOVDQU64 Z3, 128(BX)(R12*4)
-	VMOVDQU64 Z4, 192(BX)(R12*4)
+	JNE       around17
+	VMOVDQU64 Z3, (BX)(R13*4)
+	VMOVDQU64 Z4, 64(BX)(R13*4)
+	VMOVDQU64 Z5, 128(BX)(R13*4)
+	VMOVDQU64 Z6, 192(BX)(R13*4)
 
-stored15:
-	ADDQ $0x00000040, R12
-	CMPQ R12, R8
-	JLE  next10
+stored18:
+joined16:
+	ADDQ $0x00000040, R13
+	CMPQ R13, R9
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	CMPQ  R12, $0x00000020
+	JLT   fewer19
+	TESTQ R10, R10
+	JNE   some20
 
-line16:
-	CMPQ  R11, $0x00000010
-	JLT   lines17
-	TESTQ R9, R9
-	JNE   some18
-
-asked19:
-	VMOVUPS   (DX)(R12*4), Z1
-	VMULPS    Z0, Z1, Z1
+asked21:
+	VMOVUPS   (DX)(R13*4), Z3
+	VMOVUPS   64(DX)(R13*4), Z4
+	VMULPS    Z2, Z3, Z3
+	VMULPS    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join22
 	CMPB      76(CX), $0x00
-	JNE       around20
-	VMOVDQU64 Z1, (BX)(R12*4)
+	JNE       around24
+	VMOVDQU64 Z3, (BX)(R13*4)
+	VMOVDQU64 Z4, 64(BX)(R13*4)
 
-stored21:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line16
+stored25:
+joined23:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
 
-lines17:
-	CMPB 275(CX), $0x00
-	JNE  tail22
+fewer19:
+	CMPQ  R12, $0x00000010
+	JLT   fewer26
+	TESTQ R10, R10
+	JNE   some27
 
-some7:
-some23:
-	TESTQ R11, R11
-	JLE   done24
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some25
+asked28:
+	VMOVUPS   (DX)(R13*4), Z3
+	VMULPS    Z2, Z3, Z3
+	CMPB      284(CX), $0x00
+	JNE       join29
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU64 Z3, (BX)(R13*4)
 
-asked26:
-	VMOVUPS.Z (DX)(R12*4), K1, Z1
-	VMULPS    Z0, Z1, Z1
-	VMOVUPS   Z1, K1, (BX)(R12*4)
-	ADDQ      $0x00000010, R12
-	SUBQ      $0x00000010, R11
-	JMP       some23
+stored32:
+joined30:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-done24:
-	CMPB 275(CX), $0x00
-	JNE  taken27
+fewer26:
+	CMPB 283(CX), $0x00
+	JNE  tail33
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ DI
-	JNE  run5
+some8:
+some34:
+	TESTQ R12, R12
+	JLE   done35
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some36
+
+asked37:
+	VMOVUPS.Z (DX)(R13*4), K1, Z3
+	VMULPS    Z2, Z3, Z3
+	CMPB      284(CX), $0x00
+	JNE       join38
+	VMOVUPS   Z3, K1, (BX)(R13*4)
+
+joined39:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some34
+
+done35:
+	CMPB 283(CX), $0x00
+	JNE  taken40
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      DI
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none41
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none41
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z0, Z1, Z0
+	VMOVDQU32 Z0, K1, (R8)
+
+none41:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*4)
-	PREFETCHT1 64(R11)(R12*4)
-	PREFETCHT1 128(R11)(R12*4)
-	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*4)
+	PREFETCHT1 64(R12)(R13*4)
+	PREFETCHT1 128(R12)(R13*4)
+	PREFETCHT1 192(R12)(R13*4)
+	JMP        asked14
 
-around14:
-	VMOVNTDQ Z1, (BX)(R12*4)
-	VMOVNTDQ Z2, 64(BX)(R12*4)
-	VMOVNTDQ Z3, 128(BX)(R12*4)
-	VMOVNTDQ Z4, 192(BX)(R12*4)
-	JMP      stored15
+around17:
+	VMOVNTDQ Z3, (BX)(R13*4)
+	VMOVNTDQ Z4, 64(BX)(R13*4)
+	VMOVNTDQ Z5, 128(BX)(R13*4)
+	VMOVNTDQ Z6, 192(BX)(R13*4)
+	JMP      stored18
 
-some18:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked19
+join15:
+	VMOVDQA64 Z1, Z7
+	VPERMI2PS Z3, Z0, Z7
+	VMOVNTDQ  Z7, (R8)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z4, Z3, Z0
+	VMOVNTDQ  Z0, 64(R8)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z5, Z4, Z0
+	VMOVNTDQ  Z0, 128(R8)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z6, Z5, Z0
+	VMOVNTDQ  Z0, 192(R8)
+	VMOVDQA64 Z6, Z0
+	ADDQ      $0x00000100, R8
+	JMP       joined16
 
-around20:
-	VMOVNTDQ Z1, (BX)(R12*4)
-	JMP      stored21
+some20:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	PREFETCHT1 64(R14)(R13*4)
+	JMP        asked21
 
-tail22:
-	TESTQ R11, R11
-	JEQ   done8
+around24:
+	VMOVNTDQ Z3, (BX)(R13*4)
+	VMOVNTDQ Z4, 64(BX)(R13*4)
+	JMP      stored25
+
+join22:
+	VMOVDQA64 Z1, Z5
+	VPERMI2PS Z3, Z0, Z5
+	VMOVNTDQ  Z5, (R8)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z4, Z3, Z0
+	VMOVNTDQ  Z0, 64(R8)
+	VMOVDQA64 Z4, Z0
+	ADDQ      $0x00000080, R8
+	JMP       joined23
+
+some27:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked28
+
+around31:
+	VMOVNTDQ Z3, (BX)(R13*4)
+	JMP      stored32
+
+join29:
+	VMOVDQA64 Z1, Z4
+	VPERMI2PS Z3, Z0, Z4
+	VMOVNTDQ  Z4, (R8)
+	VMOVDQA64 Z3, Z0
+	ADDQ      $0x00000040, R8
+	JMP       joined30
+
+tail33:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  DI, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some25:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked26
+some36:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked37
 
-taken27:
-	ADDQ      R11, R12
+join38:
+	VMOVDQA64   Z1, Z4
+	VPERMI2PS   Z3, Z0, Z4
+	SUBQ        R12, 256(CX)
+	JG          part42
+	VMOVNTDQ    Z4, (R8)
+	ADDQ        $0x00000040, R8
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z3, Z1, Z0
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z3
+	VPERMPS     Z0, Z3, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
+	JMP         kept43
+
+part42:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z0
+	VPERMPS     Z4, Z0, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
+
+kept43:
+	JMP joined39
+
+taken40:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z1
-	VMOVNTDQ  Z1, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z3
+	VMOVNTDQ  Z3, -64(R12)
+	JMP       whole7
 
 other2:
-step28:
+step44:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned46
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -212,29 +344,29 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some47
 
-aligned30:
-turn32:
+aligned46:
+turn48:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns50
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand51:
 	VBROADCASTSS (R11), Z0
 	MOVQ         104(CX), R9
 
-block33:
+block49:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near52
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near36:
+near52:
 	VMOVUPS   (DX), Z1
 	VMOVUPS   64(DX), Z2
 	VMOVUPS   128(DX), Z3
@@ -244,52 +376,52 @@ near36:
 	VMULPS    Z0, Z3, Z3
 	VMULPS    Z0, Z4, Z4
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around53
 	VMOVDQU64 Z1, (BX)
 	VMOVDQU64 Z2, 64(BX)
 	VMOVDQU64 Z3, 128(BX)
 	VMOVDQU64 Z4, 192(BX)
-	JMP       stored38
+	JMP       stored54
 
-around37:
+around53:
 	VMOVNTDQ Z1, (BX)
 	VMOVNTDQ Z2, 64(BX)
 	VMOVNTDQ Z3, 128(BX)
 	VMOVNTDQ Z4, 192(BX)
 
-stored38:
+stored54:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block49
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand51
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn48
 
-turns34:
-some31:
-some39:
+turns50:
+some47:
+some55:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done56
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near57:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand58:
 	VBROADCASTSS (R10), Z0
 	VMOVUPS.Z    (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
@@ -300,7 +432,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand58
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -308,29 +440,29 @@ strand42:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some39
+	JMP          some55
 
-done40:
+done56:
 	TESTQ R8, R8
-	JL    whole43
+	JL    whole59
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned30
+	JMP   aligned46
 
-whole43:
+whole59:
 	DECQ DI
-	JEQ  steps29
+	JEQ  steps45
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step44
 
-steps29:
+steps45:
 	VZEROUPPER
 	RET
 
@@ -344,26 +476,26 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block61:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks62
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near47
+	JEQ        near63
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near47:
+near63:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded64
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded48:
+loaded64:
 	VMOVUPS   (DX), Z4
 	VMOVUPS   64(DX), Z5
 	VMOVUPS   128(DX), Z6
@@ -373,38 +505,38 @@ loaded48:
 	VMULPS    Z2, Z6, Z6
 	VMULPS    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around65
 	VMOVDQU64 Z4, (BX)
 	VMOVDQU64 Z5, 64(BX)
 	VMOVDQU64 Z6, 128(BX)
 	VMOVDQU64 Z7, 192(BX)
-	JMP       stored50
+	JMP       stored66
 
-around49:
+around65:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored50:
+stored66:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block61
 
-blocks46:
-some51:
+blocks62:
+some67:
 	TESTQ     AX, AX
-	JLE       done52
+	JLE       done68
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded69
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded53:
+loaded69:
 	VMOVUPS.Z (DX), K1, Z4
 	VMULPS    Z0, Z4, Z4
 	VMOVUPS   Z4, K1, (BX)
@@ -412,10 +544,10 @@ loaded53:
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some51
+	JMP       some67
 
-done52:
-	DECQ 264(CX)
+done68:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -428,6 +560,24 @@ done52:
 last:
 	VZEROUPPER
 	RET
+
+DATA numbers16x32<>+0(SB)/1, $0x00
+DATA numbers16x32<>+1(SB)/1, $0x01
+DATA numbers16x32<>+2(SB)/1, $0x02
+DATA numbers16x32<>+3(SB)/1, $0x03
+DATA numbers16x32<>+4(SB)/1, $0x04
+DATA numbers16x32<>+5(SB)/1, $0x05
+DATA numbers16x32<>+6(SB)/1, $0x06
+DATA numbers16x32<>+7(SB)/1, $0x07
+DATA numbers16x32<>+8(SB)/1, $0x08
+DATA numbers16x32<>+9(SB)/1, $0x09
+DATA numbers16x32<>+10(SB)/1, $0x0a
+DATA numbers16x32<>+11(SB)/1, $0x0b
+DATA numbers16x32<>+12(SB)/1, $0x0c
+DATA numbers16x32<>+13(SB)/1, $0x0d
+DATA numbers16x32<>+14(SB)/1, $0x0e
+DATA numbers16x32<>+15(SB)/1, $0x0f
+GLOBL numbers16x32<>(SB), RODATA|NOPTR, $16
 
 // func dequantizeBackwardInputAVX512F64F64(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
@@ -441,7 +591,9 @@ TEXT ·dequantizeBackwardInputAVX512F64F64(SB), NOSPLIT, $64-16
 	TESTQ DI, DI
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
+	JNE   shared3
+	CMPB  284(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -451,183 +603,313 @@ TEXT ·dequantizeBackwardInputAVX512F64F64(SB), NOSPLIT, $64-16
 	JEQ   other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -32(AX), R8
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -32(AX), R9
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R8
+	SUBQ        R12, R8
+	SHRQ        $0x03, R12
+	NEGQ        R12
+	ADDQ        $0x08, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R8), Z0
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z2
+	VPERMPD     Z0, Z2, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
 
+near6:
 run5:
-	VBROADCASTSD (SI), Z0
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSD (SI), Z2
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, R8
-	JGT  rest11
+whole7:
+	CMPQ R13, R9
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	VMOVUPD   (DX)(R12*8), Z1
-	VMOVUPD   64(DX)(R12*8), Z2
-	VMOVUPD   128(DX)(R12*8), Z3
-	VMOVUPD   192(DX)(R12*8), Z4
-	VMULPD    Z0, Z1, Z1
-	VMULPD    Z0, Z2, Z2
-	VMULPD    Z0, Z3, Z3
-	VMULPD    Z0, Z4, Z4
+asked14:
+	VMOVUPD   (DX)(R13*8), Z3
+	VMOVUPD   64(DX)(R13*8), Z4
+	VMOVUPD   128(DX)(R13*8), Z5
+	VMOVUPD   192(DX)(R13*8), Z6
+	VMULPD    Z2, Z3, Z3
+	VMULPD    Z2, Z4, Z4
+	VMULPD    Z2, Z5, Z5
+	VMULPD    Z2, Z6, Z6
+	CMPB      284(CX), $0x00
+	JNE       join15
 	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z1, (BX)(R12*8)
-	VMOVDQU64 Z2, 64(BX)(R12*8)
-	VMOVDQU64 Z3, 128(BX)(R12*8)
-	VMOVDQU64 Z4, 192(BX)(R12*8)
+	JNE       around17
+	VMOVDQU64 Z3, (BX)(R13*8)
+	VMOVDQU64 Z4, 64(BX)(R13*8)
+	VMOVDQU64 Z5, 128(BX)(R13*8)
+	VMOVDQU64 Z6, 192(BX)(R13*8)
 
-stored15:
-	ADDQ $0x00000020, R12
-	CMPQ R12, R8
-	JLE  next10
+stored18:
+joined16:
+	ADDQ $0x00000020, R13
+	CMPQ R13, R9
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	CMPQ  R12, $0x00000010
+	JLT   fewer19
+	TESTQ R10, R10
+	JNE   some20
 
-line16:
-	CMPQ  R11, $0x00000008
-	JLT   lines17
-	TESTQ R9, R9
-	JNE   some18
-
-asked19:
-	VMOVUPD   (DX)(R12*8), Z1
-	VMULPD    Z0, Z1, Z1
+asked21:
+	VMOVUPD   (DX)(R13*8), Z3
+	VMOVUPD   64(DX)(R13*8), Z4
+	VMULPD    Z2, Z3, Z3
+	VMULPD    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join22
 	CMPB      76(CX), $0x00
-	JNE       around20
-	VMOVDQU64 Z1, (BX)(R12*8)
+	JNE       around24
+	VMOVDQU64 Z3, (BX)(R13*8)
+	VMOVDQU64 Z4, 64(BX)(R13*8)
 
-stored21:
-	ADDQ $0x00000008, R12
-	SUBQ $0x00000008, R11
-	JMP  line16
+stored25:
+joined23:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-lines17:
-	CMPB 275(CX), $0x00
-	JNE  tail22
+fewer19:
+	CMPQ  R12, $0x00000008
+	JLT   fewer26
+	TESTQ R10, R10
+	JNE   some27
 
-some7:
-some23:
-	TESTQ R11, R11
-	JLE   done24
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some25
+asked28:
+	VMOVUPD   (DX)(R13*8), Z3
+	VMULPD    Z2, Z3, Z3
+	CMPB      284(CX), $0x00
+	JNE       join29
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU64 Z3, (BX)(R13*8)
 
-asked26:
-	VMOVUPD.Z (DX)(R12*8), K1, Z1
-	VMULPD    Z0, Z1, Z1
-	VMOVUPD   Z1, K1, (BX)(R12*8)
-	ADDQ      $0x00000008, R12
-	SUBQ      $0x00000008, R11
-	JMP       some23
+stored32:
+joined30:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
 
-done24:
-	CMPB 275(CX), $0x00
-	JNE  taken27
+fewer26:
+	CMPB 283(CX), $0x00
+	JNE  tail33
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ DI
-	JNE  run5
+some8:
+some34:
+	TESTQ R12, R12
+	JLE   done35
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some36
+
+asked37:
+	VMOVUPD.Z (DX)(R13*8), K1, Z3
+	VMULPD    Z2, Z3, Z3
+	CMPB      284(CX), $0x00
+	JNE       join38
+	VMOVUPD   Z3, K1, (BX)(R13*8)
+
+joined39:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+	JMP  some34
+
+done35:
+	CMPB 283(CX), $0x00
+	JNE  taken40
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000008, SI
+	DECQ      DI
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none41
+	MOVQ      $0x00000008, R12
+	SUBQ      256(CX), R12
+	JEQ       none41
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPD   Z0, Z1, Z0
+	VMOVDQU64 Z0, K1, (R8)
+
+none41:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x03, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x03, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*8)
-	PREFETCHT1 64(R11)(R12*8)
-	PREFETCHT1 128(R11)(R12*8)
-	PREFETCHT1 192(R11)(R12*8)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*8)
+	PREFETCHT1 64(R12)(R13*8)
+	PREFETCHT1 128(R12)(R13*8)
+	PREFETCHT1 192(R12)(R13*8)
+	JMP        asked14
 
-around14:
-	VMOVNTDQ Z1, (BX)(R12*8)
-	VMOVNTDQ Z2, 64(BX)(R12*8)
-	VMOVNTDQ Z3, 128(BX)(R12*8)
-	VMOVNTDQ Z4, 192(BX)(R12*8)
-	JMP      stored15
+around17:
+	VMOVNTDQ Z3, (BX)(R13*8)
+	VMOVNTDQ Z4, 64(BX)(R13*8)
+	VMOVNTDQ Z5, 128(BX)(R13*8)
+	VMOVNTDQ Z6, 192(BX)(R13*8)
+	JMP      stored18
 
-some18:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*8)
-	JMP        asked19
+join15:
+	VMOVDQA64 Z1, Z7
+	VPERMI2PD Z3, Z0, Z7
+	VMOVNTDQ  Z7, (R8)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z4, Z3, Z0
+	VMOVNTDQ  Z0, 64(R8)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z5, Z4, Z0
+	VMOVNTDQ  Z0, 128(R8)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z6, Z5, Z0
+	VMOVNTDQ  Z0, 192(R8)
+	VMOVDQA64 Z6, Z0
+	ADDQ      $0x00000100, R8
+	JMP       joined16
 
-around20:
-	VMOVNTDQ Z1, (BX)(R12*8)
-	JMP      stored21
+some20:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	PREFETCHT1 64(R14)(R13*8)
+	JMP        asked21
 
-tail22:
-	TESTQ R11, R11
-	JEQ   done8
+around24:
+	VMOVNTDQ Z3, (BX)(R13*8)
+	VMOVNTDQ Z4, 64(BX)(R13*8)
+	JMP      stored25
+
+join22:
+	VMOVDQA64 Z1, Z5
+	VPERMI2PD Z3, Z0, Z5
+	VMOVNTDQ  Z5, (R8)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z4, Z3, Z0
+	VMOVNTDQ  Z0, 64(R8)
+	VMOVDQA64 Z4, Z0
+	ADDQ      $0x00000080, R8
+	JMP       joined23
+
+some27:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	JMP        asked28
+
+around31:
+	VMOVNTDQ Z3, (BX)(R13*8)
+	JMP      stored32
+
+join29:
+	VMOVDQA64 Z1, Z4
+	VPERMI2PD Z3, Z0, Z4
+	VMOVNTDQ  Z4, (R8)
+	VMOVDQA64 Z3, Z0
+	ADDQ      $0x00000040, R8
+	JMP       joined30
+
+tail33:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  DI, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x03, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x03, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some25:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*8)
-	JMP        asked26
+some36:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	JMP        asked37
 
-taken27:
-	ADDQ      R11, R12
+join38:
+	VMOVDQA64   Z1, Z4
+	VPERMI2PD   Z3, Z0, Z4
+	SUBQ        R12, 256(CX)
+	JG          part42
+	VMOVNTDQ    Z4, (R8)
+	ADDQ        $0x00000040, R8
+	ADDQ        $0x08, 256(CX)
+	VPERMPD     Z3, Z1, Z0
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z3
+	VPERMPD     Z0, Z3, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
+	JMP         kept43
+
+part42:
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z0
+	VPERMPD     Z4, Z0, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
+
+kept43:
+	JMP joined39
+
+taken40:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x03, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z1
-	VMOVNTDQ  Z1, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x03, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z3
+	VMOVNTDQ  Z3, -64(R12)
+	JMP       whole7
 
 other2:
-step28:
+step44:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned46
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -637,29 +919,29 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some47
 
-aligned30:
-turn32:
+aligned46:
+turn48:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns50
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand51:
 	VBROADCASTSD (R11), Z0
 	MOVQ         104(CX), R9
 
-block33:
+block49:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near52
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near36:
+near52:
 	VMOVUPD   (DX), Z1
 	VMOVUPD   64(DX), Z2
 	VMOVUPD   128(DX), Z3
@@ -669,52 +951,52 @@ near36:
 	VMULPD    Z0, Z3, Z3
 	VMULPD    Z0, Z4, Z4
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around53
 	VMOVDQU64 Z1, (BX)
 	VMOVDQU64 Z2, 64(BX)
 	VMOVDQU64 Z3, 128(BX)
 	VMOVDQU64 Z4, 192(BX)
-	JMP       stored38
+	JMP       stored54
 
-around37:
+around53:
 	VMOVNTDQ Z1, (BX)
 	VMOVNTDQ Z2, 64(BX)
 	VMOVNTDQ Z3, 128(BX)
 	VMOVNTDQ Z4, 192(BX)
 
-stored38:
+stored54:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block33
+	JNE  block49
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand51
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn48
 
-turns34:
-some31:
-some39:
+turns50:
+some47:
+some55:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done56
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near57:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand58:
 	VBROADCASTSD (R10), Z0
 	VMOVUPD.Z    (DX), K1, Z1
 	VMULPD       Z0, Z1, Z0
@@ -725,7 +1007,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand58
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -733,29 +1015,29 @@ strand42:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some39
+	JMP          some55
 
-done40:
+done56:
 	TESTQ R8, R8
-	JL    whole43
+	JL    whole59
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned30
+	JMP   aligned46
 
-whole43:
+whole59:
 	DECQ DI
-	JEQ  steps29
+	JEQ  steps45
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step44
 
-steps29:
+steps45:
 	VZEROUPPER
 	RET
 
@@ -769,26 +1051,26 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block61:
 	CMPQ       AX, $0x00000020
-	JLT        blocks46
+	JLT        blocks62
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near47
+	JEQ        near63
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near47:
+near63:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded64
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded48:
+loaded64:
 	VMOVUPD   (DX), Z4
 	VMOVUPD   64(DX), Z5
 	VMOVUPD   128(DX), Z6
@@ -798,38 +1080,38 @@ loaded48:
 	VMULPD    Z2, Z6, Z6
 	VMULPD    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around65
 	VMOVDQU64 Z4, (BX)
 	VMOVDQU64 Z5, 64(BX)
 	VMOVDQU64 Z6, 128(BX)
 	VMOVDQU64 Z7, 192(BX)
-	JMP       stored50
+	JMP       stored66
 
-around49:
+around65:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored50:
+stored66:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000020, AX
-	JMP  block45
+	JMP  block61
 
-blocks46:
-some51:
+blocks62:
+some67:
 	TESTQ     AX, AX
-	JLE       done52
+	JLE       done68
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded69
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded53:
+loaded69:
 	VMOVUPD.Z (DX), K1, Z4
 	VMULPD    Z0, Z4, Z4
 	VMOVUPD   Z4, K1, (BX)
@@ -837,10 +1119,10 @@ loaded53:
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some51
+	JMP       some67
 
-done52:
-	DECQ 264(CX)
+done68:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -854,6 +1136,16 @@ last:
 	VZEROUPPER
 	RET
 
+DATA numbers8x64<>+0(SB)/1, $0x00
+DATA numbers8x64<>+1(SB)/1, $0x01
+DATA numbers8x64<>+2(SB)/1, $0x02
+DATA numbers8x64<>+3(SB)/1, $0x03
+DATA numbers8x64<>+4(SB)/1, $0x04
+DATA numbers8x64<>+5(SB)/1, $0x05
+DATA numbers8x64<>+6(SB)/1, $0x06
+DATA numbers8x64<>+7(SB)/1, $0x07
+GLOBL numbers8x64<>(SB), RODATA|NOPTR, $8
+
 // func dequantizeBackwardInputAVX512F16F16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeBackwardInputAVX512F16F16(SB), NOSPLIT, $64-16
@@ -866,7 +1158,7 @@ TEXT ·dequantizeBackwardInputAVX512F16F16(SB), NOSPLIT, $64-16
 	TESTQ DI, DI
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -885,7 +1177,7 @@ shared3:
 run5:
 	VBROADCASTSS (SI), Z0
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -922,16 +1214,15 @@ stored15:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line16:
-	CMPQ  R11, $0x00000020
-	JLT   lines17
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done8
 	TESTQ R9, R9
-	JNE   some18
+	JNE   some16
 
-asked19:
+asked17:
+	CMPQ      R11, $0x00000020
+	JLT       fewer18
 	VCVTPH2PS (DX)(R12*2), Z1
 	VCVTPH2PS 32(DX)(R12*2), Z2
 	VMULPS    Z0, Z1, Z1
@@ -939,41 +1230,36 @@ asked19:
 	VCVTPS2PH $0x00, Z1, Y1
 	VCVTPS2PH $0x00, Z2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around19
 	VMOVDQU64 Y1, (BX)(R12*2)
 	VMOVDQU64 Y2, 32(BX)(R12*2)
 
-stored21:
+stored20:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line16
 
-lines17:
-	CMPB 275(CX), $0x00
-	JNE  tail22
+fewer18:
+	CMPB 283(CX), $0x00
+	JNE  tail21
 
 some7:
-some23:
-	TESTQ R11, R11
-	JLE   done24
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some25
-
-asked26:
+some22:
+	TESTQ       R11, R11
+	JLE         done23
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z1
 	VMULPS      Z0, Z1, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
 	VMOVDQU16   Y1, K1, (BX)(R12*2)
 	ADDQ        $0x00000010, R12
 	SUBQ        $0x00000010, R11
-	JMP         some23
+	JMP         some22
 
-done24:
-	CMPB 275(CX), $0x00
-	JNE  taken27
+done23:
+	CMPB 283(CX), $0x00
+	JNE  taken24
 
 done8:
 	ADDQ 152(CX), R10
@@ -993,7 +1279,7 @@ head9:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -1012,42 +1298,38 @@ around14:
 	VMOVNTDQ Y4, 96(BX)(R12*2)
 	JMP      stored15
 
-some18:
+some16:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked19
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked17
 
-around20:
+around19:
 	VMOVNTDQ Y1, (BX)(R12*2)
 	VMOVNTDQ Y2, 32(BX)(R12*2)
-	JMP      stored21
+	JMP      stored20
 
-tail22:
+tail21:
 	TESTQ R11, R11
 	JEQ   done8
 	MOVQ  BX, 248(CX)
 	CMPQ  DI, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some7
 
-some25:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked26
-
-taken27:
+taken24:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -1056,12 +1338,12 @@ taken27:
 	JMP       whole6
 
 other2:
-step28:
+step25:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned27
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1071,27 +1353,27 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some28
 
-aligned30:
-turn32:
+aligned27:
+turn29:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns31
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand32:
 	VBROADCASTSS (R11), Z0
 	MOVQ         104(CX), R9
 
-block33:
+block30:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near33
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near36:
+near33:
 	VCVTPH2PS (DX), Z1
 	VCVTPH2PS 32(DX), Z2
 	VCVTPH2PS 64(DX), Z3
@@ -1105,52 +1387,52 @@ near36:
 	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around34
 	VMOVDQU64 Y1, (BX)
 	VMOVDQU64 Y2, 32(BX)
 	VMOVDQU64 Y3, 64(BX)
 	VMOVDQU64 Y4, 96(BX)
-	JMP       stored38
+	JMP       stored35
 
-around37:
+around34:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 	VMOVNTDQ Y3, 64(BX)
 	VMOVNTDQ Y4, 96(BX)
 
-stored38:
+stored35:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block30
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand32
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn29
 
-turns34:
-some31:
-some39:
+turns31:
+some28:
+some36:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done37
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near38
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near38:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand39:
 	VBROADCASTSS (R10), Z0
 	VCVTPH2PS.Z  (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
@@ -1162,7 +1444,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand39
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1170,29 +1452,29 @@ strand42:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some39
+	JMP          some36
 
-done40:
+done37:
 	TESTQ R8, R8
-	JL    whole43
+	JL    whole40
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned30
+	JMP   aligned27
 
-whole43:
+whole40:
 	DECQ DI
-	JEQ  steps29
+	JEQ  steps26
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step25
 
-steps29:
+steps26:
 	VZEROUPPER
 	RET
 
@@ -1206,24 +1488,24 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block42:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks43
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near47
+	JEQ        near44
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near47:
+near44:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded45
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded48:
+loaded45:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
@@ -1237,38 +1519,38 @@ loaded48:
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around46
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
 	VMOVDQU64 Y6, 64(BX)
 	VMOVDQU64 Y7, 96(BX)
-	JMP       stored50
+	JMP       stored47
 
-around49:
+around46:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored50:
+stored47:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block42
 
-blocks46:
-some51:
+blocks43:
+some48:
 	TESTQ     AX, AX
-	JLE       done52
+	JLE       done49
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded50
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded53:
+loaded50:
 	VCVTPH2PS.Z (DX), K1, Z4
 	VMULPS      Z0, Z4, Z4
 	VCVTPS2PH   $0x00, Z4, Y4
@@ -1277,10 +1559,10 @@ loaded53:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some51
+	JMP         some48
 
-done52:
-	DECQ 264(CX)
+done49:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -1313,7 +1595,7 @@ TEXT ·dequantizeBackwardInputAVX512BF16BF16(SB), NOSPLIT, $64-16
 	TESTQ        DI, DI
 	JEQ          one1
 	MOVQ         112(CX), SI
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -1332,7 +1614,7 @@ shared3:
 run5:
 	VBROADCASTSS (SI), Z6
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -1389,16 +1671,15 @@ stored15:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line16:
-	CMPQ  R11, $0x00000020
-	JLT   lines17
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done8
 	TESTQ R9, R9
-	JNE   some18
+	JNE   some16
 
-asked19:
+asked17:
+	CMPQ      R11, $0x00000020
+	JLT       fewer18
 	VMOVDQU32 (DX)(R12*2), Z8
 	VPSLLD    $0x10, Z8, Z7
 	VPANDD    Z0, Z8, Z8
@@ -1417,29 +1698,24 @@ asked19:
 	VMOVDQA64 Z9, Z7
 	VPERMT2W  Z10, Z5, Z7
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around19
 	VMOVDQU64 Z7, (BX)(R12*2)
 
-stored21:
+stored20:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line16
 
-lines17:
-	CMPB 275(CX), $0x00
-	JNE  tail22
+fewer18:
+	CMPB 283(CX), $0x00
+	JNE  tail21
 
 some7:
-some23:
-	TESTQ R11, R11
-	JLE   done24
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some25
-
-asked26:
+some22:
+	TESTQ       R11, R11
+	JLE         done23
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMULPS      Z6, Z7, Z7
@@ -1453,11 +1729,11 @@ asked26:
 	VMOVDQU16   Y7, K1, (BX)(R12*2)
 	ADDQ        $0x00000010, R12
 	SUBQ        $0x00000010, R11
-	JMP         some23
+	JMP         some22
 
-done24:
-	CMPB 275(CX), $0x00
-	JNE  taken27
+done23:
+	CMPB 283(CX), $0x00
+	JNE  taken24
 
 done8:
 	ADDQ 152(CX), R10
@@ -1477,7 +1753,7 @@ head9:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -1494,41 +1770,37 @@ around14:
 	VMOVNTDQ Z8, 64(BX)(R12*2)
 	JMP      stored15
 
-some18:
+some16:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked19
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked17
 
-around20:
+around19:
 	VMOVNTDQ Z7, (BX)(R12*2)
-	JMP      stored21
+	JMP      stored20
 
-tail22:
+tail21:
 	TESTQ R11, R11
 	JEQ   done8
 	MOVQ  BX, 248(CX)
 	CMPQ  DI, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some7
 
-some25:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked26
-
-taken27:
+taken24:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -1537,12 +1809,12 @@ taken27:
 	JMP       whole6
 
 other2:
-step28:
+step25:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned27
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1552,27 +1824,27 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some28
 
-aligned30:
-turn32:
+aligned27:
+turn29:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns31
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand32:
 	VBROADCASTSS (R11), Z6
 	MOVQ         104(CX), R9
 
-block33:
+block30:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near33
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near36:
+near33:
 	VMOVDQU32 (DX), Z8
 	VPSLLD    $0x10, Z8, Z7
 	VPANDD    Z0, Z8, Z8
@@ -1608,48 +1880,48 @@ near36:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z5, Z8
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around34
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored38
+	JMP       stored35
 
-around37:
+around34:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored38:
+stored35:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block30
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand32
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn29
 
-turns34:
-some31:
-some39:
+turns31:
+some28:
+some36:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done37
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near38
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near38:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand39:
 	VBROADCASTSS (R10), Z6
 	VPMOVZXWD.Z  (DX), K1, Z7
 	VPSLLD       $0x10, Z7, Z7
@@ -1668,7 +1940,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand39
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1676,29 +1948,29 @@ strand42:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some39
+	JMP          some36
 
-done40:
+done37:
 	TESTQ R8, R8
-	JL    whole43
+	JL    whole40
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned30
+	JMP   aligned27
 
-whole43:
+whole40:
 	DECQ DI
-	JEQ  steps29
+	JEQ  steps26
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step25
 
-steps29:
+steps26:
 	VZEROUPPER
 	RET
 
@@ -1712,24 +1984,24 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block42:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks43
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near47
+	JEQ        near44
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near47:
+near44:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded45
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded48:
+loaded45:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -1767,34 +2039,34 @@ loaded48:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z6, Z10
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around46
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored50
+	JMP       stored47
 
-around49:
+around46:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored50:
+stored47:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block42
 
-blocks46:
-some51:
+blocks43:
+some48:
 	TESTQ     AX, AX
-	JLE       done52
+	JLE       done49
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded50
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded53:
+loaded50:
 	VPMOVZXWD.Z (DX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMULPS      Z0, Z9, Z9
@@ -1810,10 +2082,10 @@ loaded53:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some51
+	JMP         some48
 
-done52:
-	DECQ 264(CX)
+done49:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -1957,7 +2229,7 @@ TEXT ·dequantizeBackwardInputAVX2F32F32(SB), NOSPLIT, $256-16
 	TESTQ DI, DI
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -1969,7 +2241,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -1981,12 +2253,12 @@ near4:
 
 run5:
 	VBROADCASTSS (SI), Y0
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share10
 
 begun11:
@@ -2008,12 +2280,12 @@ stored15:
 	ADDQ $0x00000010, R11
 	CMPQ R11, R8
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg16
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ R8, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends17
 
 end18:
@@ -2043,7 +2315,7 @@ share10:
 	MOVQ $-1, R8
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun11
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -2073,7 +2345,7 @@ rest20:
 	MOVQ BX, 248(CX)
 	CMPQ DI, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -2093,9 +2365,9 @@ first19:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone22
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y1
@@ -2490,7 +2762,7 @@ stored73:
 	JMP  some69
 
 done70:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -2516,7 +2788,7 @@ TEXT ·dequantizeBackwardInputAVX2F64F64(SB), NOSPLIT, $256-16
 	TESTQ DI, DI
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -2528,7 +2800,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -2540,12 +2812,12 @@ near4:
 
 run5:
 	VBROADCASTSD (SI), Y0
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share10
 
 begun11:
@@ -2567,12 +2839,12 @@ stored15:
 	ADDQ $0x00000008, R11
 	CMPQ R11, R8
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg16
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ R8, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends17
 
 end18:
@@ -2602,7 +2874,7 @@ share10:
 	MOVQ $-1, R8
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun11
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -2632,7 +2904,7 @@ rest20:
 	MOVQ BX, 248(CX)
 	CMPQ DI, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x03, R12
 	LEAQ (BX)(R12*1), BX
@@ -2652,9 +2924,9 @@ first19:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x03, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone22
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y1
@@ -3001,7 +3273,7 @@ stored67:
 	JMP  some63
 
 done64:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -3045,7 +3317,7 @@ near4:
 
 run5:
 	VBROADCASTSS (SI), Y0
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
@@ -3074,7 +3346,7 @@ stored13:
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ R8, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends14
 
 end15:
@@ -3449,7 +3721,7 @@ stored62:
 	JMP  some58
 
 done59:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -3493,7 +3765,7 @@ near4:
 
 run5:
 	VBROADCASTSS (SI), Y0
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
@@ -3532,7 +3804,7 @@ stored13:
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ R8, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends14
 
 end15:
@@ -4026,7 +4298,7 @@ stored62:
 	JMP  some58
 
 done59:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX

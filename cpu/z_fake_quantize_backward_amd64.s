@@ -22,7 +22,7 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
-	CMPB         277(CX), $0x00
+	CMPB         286(CX), $0x00
 	JEQ          other2
 
 run3:
@@ -33,7 +33,7 @@ run3:
 	VBROADCASTSS 1024(DI), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept9
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
@@ -500,7 +500,7 @@ stored51:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z7, Z5, Z5
 	VADDPS        Z8, Z6, Z6
@@ -518,18 +518,18 @@ done6:
 	VPERMILPS     $0xb1, Z2, Z3
 	VADDPS        Z3, Z2, Z2
 	VEXTRACTF64X4 $0x01, Z2, Y3
-	MOVQ          296(CX), DX
-	VMOVSS        X2, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X3, (DX)
+	VMOVSS        X2, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X3, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z2
-	VPADDD.BCST 280(CX), Z2, Z2
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z2, Z2
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z2, Z3
 	VPERMI2PS   Z6, Z5, Z3
 	VMOVUPS     Z3, (R9)(DX*1)
@@ -1706,7 +1706,7 @@ TEXT ·fakeQuantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z1
 	VBROADCASTSS 64(CX), Z2
-	CMPB         277(CX), $0x00
+	CMPB         286(CX), $0x00
 	JEQ          other2
 
 run3:
@@ -1717,7 +1717,7 @@ run3:
 	VBROADCASTSS 1024(DI), Z4
 	VSUBPS       Z4, Z1, Z5
 	VSUBPS       Z4, Z2, Z4
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept9
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
@@ -1758,7 +1758,7 @@ next4:
 	PREFETCHT0 64(SI)(R12*1)
 
 near11:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
@@ -1801,7 +1801,7 @@ divided16:
 	VCMPPS      $0x0c, Z19, Z17, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind18
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
@@ -1827,7 +1827,7 @@ done17:
 	VADDPS    Z15, Z11, K4, Z11
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind21
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
@@ -1859,7 +1859,7 @@ stored26:
 	JMP done20
 
 done20:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind28
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
@@ -1902,7 +1902,7 @@ divided31:
 	VCMPPS      $0x0c, Z19, Z17, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind33
 	VCVTPH2PS   64(DX), Z14
 	VCVTPH2PS   96(DX), Z15
@@ -1928,7 +1928,7 @@ done32:
 	VADDPS    Z15, Z13, K4, Z13
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind36
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
@@ -1979,7 +1979,7 @@ rest5:
 	PREFETCHT0 (SI)(R12*1)
 
 near43:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind45
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
@@ -2022,7 +2022,7 @@ divided48:
 	VCMPPS      $0x0c, Z19, Z17, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind50
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
@@ -2048,7 +2048,7 @@ done49:
 	VADDPS    Z15, Z11, K4, Z11
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind53
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
@@ -2096,7 +2096,7 @@ near59:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind61
 	VCVTPH2PS.Z 64(BX), K1, Z14
 	JMP         done60
@@ -2125,7 +2125,7 @@ divided64:
 	VCMPPS      $0x00, Z16, Z15, K2
 	VCMPPS      $0x0c, Z16, Z15, K3
 	VSUBPS      Z14, Z15, K2, Z16
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind66
 	VCVTPH2PS.Z 64(DX), K1, Z14
 	JMP         done65
@@ -2144,7 +2144,7 @@ done65:
 	KANDW     K1, K3, K3
 	VADDPS    Z14, Z12, K3, Z12
 	VMOVAPS.Z Z14, K2, Z14
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind69
 	VCVTPS2PH $0x00, Z14, Y14
 	CMPQ      R8, $0x10
@@ -2189,7 +2189,7 @@ near75:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind77
 	VCVTPH2PS.Z 96(BX), K1, Z14
 	JMP         done76
@@ -2218,7 +2218,7 @@ divided80:
 	VCMPPS      $0x00, Z4, Z14, K2
 	VCMPPS      $0x0c, Z4, Z14, K3
 	VSUBPS      Z3, Z14, K2, Z4
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind82
 	VCVTPH2PS.Z 96(DX), K1, Z3
 	JMP         done81
@@ -2237,7 +2237,7 @@ done81:
 	KANDW     K1, K3, K3
 	VADDPS    Z3, Z13, K3, Z13
 	VMOVAPS.Z Z3, K2, Z3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind85
 	VCVTPS2PH $0x00, Z3, Y3
 	CMPQ      R8, $0x10
@@ -2285,7 +2285,7 @@ near91:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind93
 	VCVTPH2PS.Z (BX), K1, Z14
 	JMP         done92
@@ -2314,7 +2314,7 @@ divided96:
 	VCMPPS      $0x00, Z16, Z15, K2
 	VCMPPS      $0x0c, Z16, Z15, K3
 	VSUBPS      Z14, Z15, K2, Z16
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind98
 	VCVTPH2PS.Z (DX), K1, Z14
 	JMP         done97
@@ -2333,7 +2333,7 @@ done97:
 	KANDW     K1, K3, K3
 	VADDPS    Z14, Z10, K3, Z10
 	VMOVAPS.Z Z14, K2, Z14
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind101
 	VCVTPS2PH $0x00, Z14, Y14
 	CMPQ      R8, $0x10
@@ -2378,7 +2378,7 @@ near107:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind109
 	VCVTPH2PS.Z 32(BX), K1, Z14
 	JMP         done108
@@ -2407,7 +2407,7 @@ divided112:
 	VCMPPS      $0x00, Z4, Z14, K2
 	VCMPPS      $0x0c, Z4, Z14, K3
 	VSUBPS      Z3, Z14, K2, Z4
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind114
 	VCVTPH2PS.Z 32(DX), K1, Z3
 	JMP         done113
@@ -2426,7 +2426,7 @@ done113:
 	KANDW     K1, K3, K3
 	VADDPS    Z3, Z11, K3, Z11
 	VMOVAPS.Z Z3, K2, Z3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind117
 	VCVTPS2PH $0x00, Z3, Y3
 	CMPQ      R8, $0x10
@@ -2458,7 +2458,7 @@ done116:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z8, Z6, Z6
 	VADDPS        Z9, Z7, Z7
@@ -2476,18 +2476,18 @@ done6:
 	VPERMILPS     $0xb1, Z3, Z4
 	VADDPS        Z4, Z3, Z3
 	VEXTRACTF64X4 $0x01, Z3, Y4
-	MOVQ          296(CX), DX
-	VMOVSS        X3, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X4, (DX)
+	VMOVSS        X3, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X4, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z3
-	VPADDD.BCST 280(CX), Z3, Z3
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z3, Z3
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z3, Z4
 	VPERMI2PS   Z7, Z6, Z4
 	VMOVUPS     Z4, (R9)(DX*1)
@@ -2573,7 +2573,7 @@ block128:
 	PREFETCHT1 64(BX)(R14*1)
 
 near131:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind133
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
@@ -2616,7 +2616,7 @@ divided136:
 	VCMPPS      $0x0c, Z19, Z17, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind138
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
@@ -2642,7 +2642,7 @@ done137:
 	VADDPS    Z15, Z11, K4, Z11
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind141
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
@@ -2674,7 +2674,7 @@ stored146:
 	JMP done140
 
 done140:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind148
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
@@ -2717,7 +2717,7 @@ divided151:
 	VCMPPS      $0x0c, Z19, Z17, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind153
 	VCVTPH2PS   64(DX), Z14
 	VCVTPH2PS   96(DX), Z15
@@ -2743,7 +2743,7 @@ done152:
 	VADDPS    Z15, Z13, K4, Z13
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind156
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
@@ -2822,7 +2822,7 @@ strand165:
 	VBROADCASTSS 1024(R12), Z4
 	VSUBPS       Z4, Z1, Z5
 	VSUBPS       Z4, Z2, Z4
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind167
 	VCVTPH2PS.Z  (BX), K1, Z6
 	JMP          done166
@@ -2851,7 +2851,7 @@ divided170:
 	VCMPPS      $0x00, Z4, Z6, K2
 	VCMPPS      $0x0c, Z4, Z6, K3
 	VSUBPS      Z3, Z6, K2, Z4
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind172
 	VCVTPH2PS.Z (DX), K1, Z3
 	JMP         done171
@@ -2874,7 +2874,7 @@ done171:
 	VADDPS    Z4, Z5, Z4
 	VMOVUPS   Z4, K1, (R10)
 	VMOVAPS.Z Z3, K2, Z3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind175
 	VCVTPS2PH $0x00, Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
@@ -2973,7 +2973,7 @@ loaded182:
 	VMOVUPS 64(R8), Z4
 
 loaded183:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind185
 	VCVTPH2PS (BX), Z15
 	VCVTPH2PS 32(BX), Z16
@@ -3020,7 +3020,7 @@ divided188:
 	VCMPPS      $0x0c, Z20, Z18, K4
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind190
 	VCVTPH2PS   (DX), Z15
 	VCVTPH2PS   32(DX), Z16
@@ -3046,7 +3046,7 @@ done189:
 	VADDPS    Z16, Z12, K4, Z12
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind193
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -3090,7 +3090,7 @@ loaded199:
 	VMOVUPS 192(R8), Z4
 
 loaded200:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind202
 	VCVTPH2PS 64(BX), Z15
 	VCVTPH2PS 96(BX), Z16
@@ -3137,7 +3137,7 @@ divided205:
 	VCMPPS      $0x0c, Z20, Z18, K4
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind207
 	VCVTPH2PS   64(DX), Z15
 	VCVTPH2PS   96(DX), Z16
@@ -3163,7 +3163,7 @@ done206:
 	VADDPS    Z16, Z14, K4, Z14
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind210
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -3242,7 +3242,7 @@ loaded220:
 	VMOVUPS 64(R8)(R11*4), Z4
 
 loaded221:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind223
 	VCVTPH2PS (BX)(R11*2), Z7
 	VCVTPH2PS 32(BX)(R11*2), Z8
@@ -3289,7 +3289,7 @@ divided226:
 	VCMPPS      $0x0c, Z12, Z10, K4
 	VSUBPS      Z7, Z9, K1, Z11
 	VSUBPS      Z8, Z10, K2, Z12
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind228
 	VCVTPH2PS   (DX)(R11*2), Z7
 	VCVTPH2PS   32(DX)(R11*2), Z8
@@ -3327,7 +3327,7 @@ done227:
 	VMOVUPS   Z10, 64(R10)(R11*4)
 	VMOVAPS.Z Z7, K1, Z7
 	VMOVAPS.Z Z8, K2, Z8
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind231
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
@@ -3394,7 +3394,7 @@ loaded240:
 	VMOVUPS.Z (R8), K1, Z3
 
 loaded241:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind243
 	VCVTPH2PS.Z (BX), K1, Z0
 	JMP         done242
@@ -3425,7 +3425,7 @@ divided246:
 	VCMPPS      $0x00, Z4, Z2, K2
 	VCMPPS      $0x0c, Z4, Z2, K3
 	VSUBPS      Z0, Z2, K2, Z4
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind248
 	VCVTPH2PS.Z (DX), K1, Z0
 	JMP         done247
@@ -3448,7 +3448,7 @@ done247:
 	VADDPS    Z2, Z4, Z2
 	VMOVUPS   Z2, K1, (R10)
 	VMOVAPS.Z Z0, K2, Z0
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind251
 	VCVTPS2PH $0x00, Z0, Y0
 	VMOVDQU16 Y0, K1, (SI)
@@ -3521,14 +3521,14 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         312(CX), R11
+	MOVQ         320(CX), R11
 	MOVQ         88(CX), R12
 	TESTQ        R12, R12
 	JEQ          one1
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
-	CMPB         277(CX), $0x00
+	CMPB         286(CX), $0x00
 	JEQ          other2
 
 run3:
@@ -3539,7 +3539,7 @@ run3:
 	VBROADCASTSS 1024(DI), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept9
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
@@ -4076,7 +4076,7 @@ stored51:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z7, Z5, Z5
 	VADDPS        Z8, Z6, Z6
@@ -4094,18 +4094,18 @@ done6:
 	VPERMILPS     $0xb1, Z2, Z3
 	VADDPS        Z3, Z2, Z2
 	VEXTRACTF64X4 $0x01, Z2, Y3
-	MOVQ          296(CX), DX
-	VMOVSS        X2, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X3, (DX)
+	VMOVSS        X2, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X3, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z2
-	VPADDD.BCST 280(CX), Z2, Z2
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z2, Z2
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z2, Z3
 	VPERMI2PS   Z6, Z5, Z3
 	VMOVUPS     Z3, (R9)(DX*1)
@@ -4908,7 +4908,7 @@ TEXT ·fakeQuantizeBackwardAVX512F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         312(CX), R11
+	MOVQ         320(CX), R11
 	MOVQ         88(CX), R12
 	TESTQ        R12, R12
 	JEQ          one1
@@ -5400,7 +5400,7 @@ TEXT ·fakeQuantizeBackwardAVX512H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         312(CX), R11
+	MOVQ         320(CX), R11
 	VPMOVZXBW    odd16<>+0(SB), Z0
 	MOVQ         88(CX), R12
 	TESTQ        R12, R12
@@ -5408,7 +5408,7 @@ TEXT ·fakeQuantizeBackwardAVX512H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z1
 	VBROADCASTSS 64(CX), Z2
-	CMPB         277(CX), $0x00
+	CMPB         286(CX), $0x00
 	JEQ          other2
 
 run3:
@@ -5419,7 +5419,7 @@ run3:
 	VBROADCASTSS 1024(DI), Z4
 	VSUBPS       Z4, Z1, Z5
 	VSUBPS       Z4, Z2, Z4
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept9
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
@@ -5460,7 +5460,7 @@ next4:
 	PREFETCHT0 64(SI)(R13*1)
 
 near11:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
@@ -5517,7 +5517,7 @@ divided16:
 	VCMPPS      $0x0c, Z19, Z15, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind18
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
@@ -5543,7 +5543,7 @@ done17:
 	VADDPS    Z15, Z11, K4, Z11
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind21
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
@@ -5575,7 +5575,7 @@ stored26:
 	JMP done20
 
 done20:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind28
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
@@ -5632,7 +5632,7 @@ divided31:
 	VCMPPS      $0x0c, Z19, Z15, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind33
 	VCVTPH2PS   64(DX), Z14
 	VCVTPH2PS   96(DX), Z15
@@ -5658,7 +5658,7 @@ done32:
 	VADDPS    Z15, Z13, K4, Z13
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind36
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
@@ -5709,7 +5709,7 @@ rest5:
 	PREFETCHT0 (SI)(R13*1)
 
 near43:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind45
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
@@ -5766,7 +5766,7 @@ divided48:
 	VCMPPS      $0x0c, Z19, Z15, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind50
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
@@ -5792,7 +5792,7 @@ done49:
 	VADDPS    Z15, Z11, K4, Z11
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind53
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
@@ -5840,7 +5840,7 @@ near59:
 	MOVQ        $-1, R13
 	BZHIQ       R8, R13, R13
 	KMOVW       R13, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind61
 	VCVTPH2PS.Z 64(BX), K1, Z14
 	JMP         done60
@@ -5876,7 +5876,7 @@ divided64:
 	VCMPPS      $0x00, Z16, Z14, K2
 	VCMPPS      $0x0c, Z16, Z14, K3
 	VSUBPS      Z14, Z15, K2, Z16
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind66
 	VCVTPH2PS.Z 64(DX), K1, Z14
 	JMP         done65
@@ -5895,7 +5895,7 @@ done65:
 	KANDW     K1, K3, K3
 	VADDPS    Z14, Z12, K3, Z12
 	VMOVAPS.Z Z14, K2, Z14
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind69
 	VCVTPS2PH $0x00, Z14, Y14
 	CMPQ      R8, $0x10
@@ -5940,7 +5940,7 @@ near75:
 	MOVQ        $-1, R13
 	BZHIQ       R8, R13, R13
 	KMOVW       R13, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind77
 	VCVTPH2PS.Z 96(BX), K1, Z14
 	JMP         done76
@@ -5976,7 +5976,7 @@ divided80:
 	VCMPPS      $0x00, Z4, Z3, K2
 	VCMPPS      $0x0c, Z4, Z3, K3
 	VSUBPS      Z3, Z14, K2, Z4
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind82
 	VCVTPH2PS.Z 96(DX), K1, Z3
 	JMP         done81
@@ -5995,7 +5995,7 @@ done81:
 	KANDW     K1, K3, K3
 	VADDPS    Z3, Z13, K3, Z13
 	VMOVAPS.Z Z3, K2, Z3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind85
 	VCVTPS2PH $0x00, Z3, Y3
 	CMPQ      R8, $0x10
@@ -6043,7 +6043,7 @@ near91:
 	MOVQ        $-1, R13
 	BZHIQ       R8, R13, R13
 	KMOVW       R13, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind93
 	VCVTPH2PS.Z (BX), K1, Z14
 	JMP         done92
@@ -6079,7 +6079,7 @@ divided96:
 	VCMPPS      $0x00, Z16, Z14, K2
 	VCMPPS      $0x0c, Z16, Z14, K3
 	VSUBPS      Z14, Z15, K2, Z16
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind98
 	VCVTPH2PS.Z (DX), K1, Z14
 	JMP         done97
@@ -6098,7 +6098,7 @@ done97:
 	KANDW     K1, K3, K3
 	VADDPS    Z14, Z10, K3, Z10
 	VMOVAPS.Z Z14, K2, Z14
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind101
 	VCVTPS2PH $0x00, Z14, Y14
 	CMPQ      R8, $0x10
@@ -6143,7 +6143,7 @@ near107:
 	MOVQ        $-1, R13
 	BZHIQ       R8, R13, R13
 	KMOVW       R13, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind109
 	VCVTPH2PS.Z 32(BX), K1, Z14
 	JMP         done108
@@ -6179,7 +6179,7 @@ divided112:
 	VCMPPS      $0x00, Z4, Z3, K2
 	VCMPPS      $0x0c, Z4, Z3, K3
 	VSUBPS      Z3, Z14, K2, Z4
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind114
 	VCVTPH2PS.Z 32(DX), K1, Z3
 	JMP         done113
@@ -6198,7 +6198,7 @@ done113:
 	KANDW     K1, K3, K3
 	VADDPS    Z3, Z11, K3, Z11
 	VMOVAPS.Z Z3, K2, Z3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind117
 	VCVTPS2PH $0x00, Z3, Y3
 	CMPQ      R8, $0x10
@@ -6230,7 +6230,7 @@ done116:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z8, Z6, Z6
 	VADDPS        Z9, Z7, Z7
@@ -6248,18 +6248,18 @@ done6:
 	VPERMILPS     $0xb1, Z3, Z4
 	VADDPS        Z4, Z3, Z3
 	VEXTRACTF64X4 $0x01, Z3, Y4
-	MOVQ          296(CX), DX
-	VMOVSS        X3, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X4, (DX)
+	VMOVSS        X3, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X4, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z3
-	VPADDD.BCST 280(CX), Z3, Z3
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z3, Z3
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z3, Z4
 	VPERMI2PS   Z7, Z6, Z4
 	VMOVUPS     Z4, (R9)(DX*1)
@@ -6345,7 +6345,7 @@ block128:
 	PREFETCHT1 64(BX)(R15*1)
 
 near131:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind133
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
@@ -6402,7 +6402,7 @@ divided136:
 	VCMPPS      $0x0c, Z19, Z15, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind138
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
@@ -6428,7 +6428,7 @@ done137:
 	VADDPS    Z15, Z11, K4, Z11
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind141
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
@@ -6460,7 +6460,7 @@ stored146:
 	JMP done140
 
 done140:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind148
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
@@ -6517,7 +6517,7 @@ divided151:
 	VCMPPS      $0x0c, Z19, Z15, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind153
 	VCVTPH2PS   64(DX), Z14
 	VCVTPH2PS   96(DX), Z15
@@ -6543,7 +6543,7 @@ done152:
 	VADDPS    Z15, Z13, K4, Z13
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind156
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
@@ -6622,7 +6622,7 @@ strand165:
 	VBROADCASTSS 1024(R13), Z4
 	VSUBPS       Z4, Z1, Z5
 	VSUBPS       Z4, Z2, Z4
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind167
 	VCVTPH2PS.Z  (BX), K1, Z6
 	JMP          done166
@@ -6658,7 +6658,7 @@ divided170:
 	VCMPPS      $0x00, Z4, Z3, K2
 	VCMPPS      $0x0c, Z4, Z3, K3
 	VSUBPS      Z3, Z6, K2, Z4
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind172
 	VCVTPH2PS.Z (DX), K1, Z3
 	JMP         done171
@@ -6681,7 +6681,7 @@ done171:
 	VADDPS    Z4, Z5, Z4
 	VMOVUPS   Z4, K1, (R10)
 	VMOVAPS.Z Z3, K2, Z3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind175
 	VCVTPS2PH $0x00, Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
@@ -6780,7 +6780,7 @@ loaded182:
 	VMOVUPS 64(R8), Z4
 
 loaded183:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind185
 	VCVTPH2PS (BX), Z15
 	VCVTPH2PS 32(BX), Z16
@@ -6841,7 +6841,7 @@ divided188:
 	VCMPPS      $0x0c, Z20, Z16, K4
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind190
 	VCVTPH2PS   (DX), Z15
 	VCVTPH2PS   32(DX), Z16
@@ -6867,7 +6867,7 @@ done189:
 	VADDPS    Z16, Z12, K4, Z12
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind193
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -6911,7 +6911,7 @@ loaded199:
 	VMOVUPS 192(R8), Z4
 
 loaded200:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind202
 	VCVTPH2PS 64(BX), Z15
 	VCVTPH2PS 96(BX), Z16
@@ -6972,7 +6972,7 @@ divided205:
 	VCMPPS      $0x0c, Z20, Z16, K4
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind207
 	VCVTPH2PS   64(DX), Z15
 	VCVTPH2PS   96(DX), Z16
@@ -6998,7 +6998,7 @@ done206:
 	VADDPS    Z16, Z14, K4, Z14
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind210
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -7077,7 +7077,7 @@ loaded220:
 	VMOVUPS 64(R8)(R12*4), Z4
 
 loaded221:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind223
 	VCVTPH2PS (BX)(R12*2), Z7
 	VCVTPH2PS 32(BX)(R12*2), Z8
@@ -7138,7 +7138,7 @@ divided226:
 	VCMPPS      $0x0c, Z12, Z8, K4
 	VSUBPS      Z7, Z9, K1, Z11
 	VSUBPS      Z8, Z10, K2, Z12
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind228
 	VCVTPH2PS   (DX)(R12*2), Z7
 	VCVTPH2PS   32(DX)(R12*2), Z8
@@ -7176,7 +7176,7 @@ done227:
 	VMOVUPS   Z10, 64(R10)(R12*4)
 	VMOVAPS.Z Z7, K1, Z7
 	VMOVAPS.Z Z8, K2, Z8
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind231
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
@@ -7243,7 +7243,7 @@ loaded240:
 	VMOVUPS.Z (R8), K1, Z3
 
 loaded241:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind243
 	VCVTPH2PS.Z (BX), K1, Z0
 	JMP         done242
@@ -7281,7 +7281,7 @@ divided246:
 	VCMPPS      $0x00, Z4, Z0, K2
 	VCMPPS      $0x0c, Z4, Z0, K3
 	VSUBPS      Z0, Z2, K2, Z4
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind248
 	VCVTPH2PS.Z (DX), K1, Z0
 	JMP         done247
@@ -7304,7 +7304,7 @@ done247:
 	VADDPS    Z2, Z4, Z2
 	VMOVUPS   Z2, K1, (R10)
 	VMOVAPS.Z Z0, K2, Z0
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind251
 	VCVTPS2PH $0x00, Z0, Y0
 	VMOVDQU16 Y0, K1, (SI)
@@ -8487,7 +8487,7 @@ near10:
 	XORQ R14, R14
 
 group11:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (BX)(R14*2), Y3
 	VCVTPH2PS 16(BX)(R14*2), Y4
@@ -8532,7 +8532,7 @@ divided16:
 	VSUBPS    Y4, Y6, Y4
 	VBLENDVPS Y9, Y3, Y7, Y3
 	VBLENDVPS Y10, Y4, Y8, Y4
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind18
 	VCVTPH2PS (DX)(R14*2), Y5
 	VCVTPH2PS 16(DX)(R14*2), Y6
@@ -8570,7 +8570,7 @@ done17:
 	VMOVUPS   Y4, 32(R10)(R14*4)
 	VANDPS    Y5, Y9, Y3
 	VANDPS    Y6, Y10, Y4
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind21
 	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y4, X4
@@ -8662,7 +8662,7 @@ whole31:
 	PREFETCHT1 (BX)(R14*1)
 
 near32:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind34
 	VCVTPH2PS (BX), Y4
 	VCVTPH2PS 16(BX), Y5
@@ -8707,7 +8707,7 @@ divided37:
 	VSUBPS    Y5, Y7, Y5
 	VBLENDVPS Y10, Y4, Y8, Y4
 	VBLENDVPS Y11, Y5, Y9, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind39
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -8753,7 +8753,7 @@ done38:
 	VMOVUPS   Y3, 32(R10)
 	VANDPS    Y6, Y10, Y3
 	VANDPS    Y7, Y11, Y4
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind42
 	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y4, X4
@@ -8877,7 +8877,7 @@ loaded55:
 	VMOVUPS 32(R8)(R11*4), Y3
 
 loaded56:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind58
 	VCVTPH2PS (BX)(R11*2), Y6
 	VCVTPH2PS 16(BX)(R11*2), Y7
@@ -8926,7 +8926,7 @@ divided61:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind63
 	VCVTPH2PS (DX)(R11*2), Y8
 	VCVTPH2PS 16(DX)(R11*2), Y9
@@ -8964,7 +8964,7 @@ done62:
 	VMOVUPS   Y7, 32(R10)(R11*4)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind66
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
@@ -9031,7 +9031,7 @@ loaded75:
 	VMOVUPS 32(R8), Y3
 
 loaded76:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind78
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
@@ -9080,7 +9080,7 @@ divided81:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind83
 	VCVTPH2PS (DX), Y8
 	VCVTPH2PS 16(DX), Y9
@@ -9118,7 +9118,7 @@ done82:
 	VMOVUPS   Y7, 32(R10)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind86
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
@@ -9178,7 +9178,7 @@ TEXT ·fakeQuantizeBackwardAVX2F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         312(CX), R11
+	MOVQ         320(CX), R11
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -9444,7 +9444,7 @@ TEXT ·fakeQuantizeBackwardAVX2F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         312(CX), R11
+	MOVQ         320(CX), R11
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
@@ -9718,7 +9718,7 @@ TEXT ·fakeQuantizeBackwardAVX2H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         312(CX), R11
+	MOVQ         320(CX), R11
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -9753,7 +9753,7 @@ loaded6:
 	VMOVUPS 32(R8)(R12*4), Y3
 
 loaded7:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind9
 	VCVTPH2PS (BX)(R12*2), Y6
 	VCVTPH2PS 16(BX)(R12*2), Y7
@@ -9816,7 +9816,7 @@ divided12:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind14
 	VCVTPH2PS (DX)(R12*2), Y8
 	VCVTPH2PS 16(DX)(R12*2), Y9
@@ -9854,7 +9854,7 @@ done13:
 	VMOVUPS   Y7, 32(R10)(R12*4)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind17
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
@@ -9921,7 +9921,7 @@ loaded26:
 	VMOVUPS 32(R8), Y3
 
 loaded27:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind29
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
@@ -9984,7 +9984,7 @@ divided32:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind34
 	VCVTPH2PS (DX), Y8
 	VCVTPH2PS 16(DX), Y9
@@ -10022,7 +10022,7 @@ done33:
 	VMOVUPS   Y7, 32(R10)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind37
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7

@@ -21,7 +21,7 @@ TEXT ·quantizeAVX512F32I8(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z2
 	VBROADCASTSS 64(CX), Z3
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -49,7 +49,7 @@ run6:
 	VCVTPS2DQ    Z6, Z6
 	VPBROADCASTB X6, Z6
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head10
 
 whole7:
@@ -104,7 +104,8 @@ stored16:
 rest12:
 	MOVQ AX, R11
 	SUBQ R12, R11
-	CMPB 275(CX), $0x00
+	JEQ  done9
+	CMPB 283(CX), $0x00
 	JNE  tail17
 
 some8:
@@ -131,7 +132,7 @@ asked21:
 	JMP         some18
 
 done19:
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  taken22
 
 done9:
@@ -152,7 +153,7 @@ head10:
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some8
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -176,7 +177,7 @@ tail17:
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some8
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
@@ -193,9 +194,9 @@ taken22:
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done9
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole7
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
@@ -212,7 +213,7 @@ run24:
 	VBROADCASTSS (SI), Z4
 	VBROADCASTSS 1024(SI), Z5
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head28
 
 whole25:
@@ -278,7 +279,8 @@ stored36:
 rest30:
 	MOVQ AX, R11
 	SUBQ R12, R11
-	CMPB 275(CX), $0x00
+	JEQ  done27
+	CMPB 283(CX), $0x00
 	JNE  tail37
 
 some26:
@@ -310,7 +312,7 @@ divided43:
 	JMP           some38
 
 done39:
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  taken44
 
 done27:
@@ -331,7 +333,7 @@ head28:
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some26
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -370,7 +372,7 @@ tail37:
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some26
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
@@ -393,9 +395,9 @@ taken44:
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done27
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole25
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
@@ -951,7 +953,7 @@ divided94:
 	JMP           some89
 
 done90:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -1019,7 +1021,7 @@ TEXT ·quantizeAVX512F64I8(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Z0
 	VBROADCASTSD 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -1039,7 +1041,7 @@ run5:
 	VBROADCASTSD (SI), Z2
 	VBROADCASTSD 1024(SI), Z3
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -1104,7 +1106,8 @@ stored17:
 rest11:
 	MOVQ AX, R11
 	SUBQ R12, R11
-	CMPB 275(CX), $0x00
+	JEQ  done8
+	CMPB 283(CX), $0x00
 	JNE  tail18
 
 some7:
@@ -1136,7 +1139,7 @@ divided24:
 	JMP           some19
 
 done20:
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  taken25
 
 done8:
@@ -1157,7 +1160,7 @@ head9:
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -1197,7 +1200,7 @@ tail18:
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
@@ -1220,9 +1223,9 @@ taken25:
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
@@ -1590,7 +1593,7 @@ divided61:
 	JMP           some56
 
 done57:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -1628,7 +1631,7 @@ TEXT ·quantizeAVX512F16I8(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z2
 	VBROADCASTSS 64(CX), Z3
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -1656,7 +1659,7 @@ run6:
 	VCVTPS2DQ    Z6, Z6
 	VPBROADCASTB X6, Z6
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head10
 
 whole7:
@@ -1709,22 +1712,23 @@ stored16:
 	JLE  next11
 
 rest12:
-	MOVQ AX, R11
-	SUBQ R12, R11
-	CMPB 275(CX), $0x00
-	JNE  tail17
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done9
+	TESTQ R9, R9
+	JNE   some17
+
+asked18:
+	CMPB 283(CX), $0x00
+	JNE  tail19
 
 some8:
-some18:
-	TESTQ R11, R11
-	JLE   done19
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some20
-
-asked21:
+some20:
+	TESTQ       R11, R11
+	JLE         done21
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z7
 	VMINPS      Z7, Z3, Z7
 	VMAXPS      Z7, Z2, Z7
@@ -1735,10 +1739,10 @@ asked21:
 	VPMOVDB     Z7, K1, (BX)(R12*1)
 	ADDQ        $0x00000010, R12
 	SUBQ        $0x00000010, R11
-	JMP         some18
+	JMP         some20
 
-done19:
-	CMPB 275(CX), $0x00
+done21:
+	CMPB 283(CX), $0x00
 	JNE  taken22
 
 done9:
@@ -1759,7 +1763,7 @@ head10:
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some8
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -1775,32 +1779,33 @@ around15:
 	VMOVNTDQ Z7, (BX)(R12*1)
 	JMP      stored16
 
-tail17:
+some17:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked18
+
+tail19:
 	TESTQ R11, R11
 	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some8
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some8
 
-some20:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked21
-
 taken22:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done9
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole7
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
@@ -1817,7 +1822,7 @@ run24:
 	VBROADCASTSS (SI), Z4
 	VBROADCASTSS 1024(SI), Z5
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head28
 
 whole25:
@@ -1881,22 +1886,23 @@ stored36:
 	JLE  next29
 
 rest30:
-	MOVQ AX, R11
-	SUBQ R12, R11
-	CMPB 275(CX), $0x00
-	JNE  tail37
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done27
+	TESTQ R9, R9
+	JNE   some37
+
+asked38:
+	CMPB 283(CX), $0x00
+	JNE  tail39
 
 some26:
-some38:
-	TESTQ R11, R11
-	JLE   done39
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some40
-
-asked41:
+some40:
+	TESTQ       R11, R11
+	JLE         done41
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z6
 	CMPB        75(CX), $0x00
 	JNE         reciprocal42
@@ -1912,10 +1918,10 @@ divided43:
 	VPMOVDB       Z6, K1, (BX)(R12*1)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some38
+	JMP           some40
 
-done39:
-	CMPB 275(CX), $0x00
+done41:
+	CMPB 283(CX), $0x00
 	JNE  taken44
 
 done27:
@@ -1936,7 +1942,7 @@ head28:
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some26
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -1967,23 +1973,24 @@ around35:
 	VMOVNTDQ Z6, (BX)(R12*1)
 	JMP      stored36
 
-tail37:
+some37:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked38
+
+tail39:
 	TESTQ R11, R11
 	JEQ   done27
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some26
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some26
-
-some40:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked41
 
 reciprocal42:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
@@ -1996,9 +2003,9 @@ taken44:
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done27
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole25
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
@@ -2302,7 +2309,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
 	JEQ   none74
 	LEAQ  16640(R8), R9
@@ -2620,7 +2627,7 @@ divided100:
 	JMP           some95
 
 done96:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -2655,7 +2662,7 @@ TEXT ·quantizeAVX512BF16I8(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -2683,7 +2690,7 @@ run6:
 	VCVTPS2DQ    Z8, Z8
 	VPBROADCASTB X8, Z8
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head10
 
 whole7:
@@ -2740,22 +2747,23 @@ stored16:
 	JLE  next11
 
 rest12:
-	MOVQ AX, R11
-	SUBQ R12, R11
-	CMPB 275(CX), $0x00
-	JNE  tail17
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done9
+	TESTQ R9, R9
+	JNE   some17
+
+asked18:
+	CMPB 283(CX), $0x00
+	JNE  tail19
 
 some8:
-some18:
-	TESTQ R11, R11
-	JLE   done19
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some20
-
-asked21:
+some20:
+	TESTQ       R11, R11
+	JLE         done21
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMINPS      Z9, Z5, Z9
@@ -2767,10 +2775,10 @@ asked21:
 	VPMOVDB     Z9, K1, (BX)(R12*1)
 	ADDQ        $0x00000010, R12
 	SUBQ        $0x00000010, R11
-	JMP         some18
+	JMP         some20
 
-done19:
-	CMPB 275(CX), $0x00
+done21:
+	CMPB 283(CX), $0x00
 	JNE  taken22
 
 done9:
@@ -2791,7 +2799,7 @@ head10:
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some8
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -2807,32 +2815,33 @@ around15:
 	VMOVNTDQ Z9, (BX)(R12*1)
 	JMP      stored16
 
-tail17:
+some17:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked18
+
+tail19:
 	TESTQ R11, R11
 	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some8
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some8
 
-some20:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked21
-
 taken22:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done9
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole7
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
@@ -2849,7 +2858,7 @@ run24:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 1024(SI), Z1
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head28
 
 whole25:
@@ -2917,22 +2926,23 @@ stored36:
 	JLE  next29
 
 rest30:
-	MOVQ AX, R11
-	SUBQ R12, R11
-	CMPB 275(CX), $0x00
-	JNE  tail37
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done27
+	TESTQ R9, R9
+	JNE   some37
+
+asked38:
+	CMPB 283(CX), $0x00
+	JNE  tail39
 
 some26:
-some38:
-	TESTQ R11, R11
-	JLE   done39
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some40
-
-asked41:
+some40:
+	TESTQ       R11, R11
+	JLE         done41
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	CMPB        75(CX), $0x00
@@ -2949,10 +2959,10 @@ divided43:
 	VPMOVDB       Z3, K1, (BX)(R12*1)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some38
+	JMP           some40
 
-done39:
-	CMPB 275(CX), $0x00
+done41:
+	CMPB 283(CX), $0x00
 	JNE  taken44
 
 done27:
@@ -2973,7 +2983,7 @@ head28:
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some26
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -3004,23 +3014,24 @@ around35:
 	VMOVNTDQ Z3, (BX)(R12*1)
 	JMP      stored36
 
-tail37:
+some37:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked38
+
+tail39:
 	TESTQ R11, R11
 	JEQ   done27
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some26
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some26
-
-some40:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked41
 
 reciprocal42:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
@@ -3033,9 +3044,9 @@ taken44:
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done27
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole25
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
@@ -3348,7 +3359,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
 	JEQ   none74
 	LEAQ  16640(R8), R9
@@ -3679,7 +3690,7 @@ divided100:
 	JMP           some95
 
 done96:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -3764,7 +3775,7 @@ TEXT ·quantizeAVX512F32I16(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z1
 	VBROADCASTSS 64(CX), Z2
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -3790,7 +3801,7 @@ run6:
 	VBROADCASTSS 3072(SI), Z3
 	VBROADCASTSS 3584(SI), Z4
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head10
 
 whole7:
@@ -3853,16 +3864,15 @@ stored16:
 	JLE  next11
 
 rest12:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line17:
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done9
 	CMPQ  R11, $0x00000020
-	JLT   lines18
+	JLT   fewer17
 	TESTQ R9, R9
-	JNE   some19
+	JNE   some18
 
-asked20:
+asked19:
 	VMOVUPS       (DX)(R12*4), Z6
 	VMOVUPS       64(DX)(R12*4), Z7
 	VMINPS        Z6, Z2, Z6
@@ -3884,29 +3894,28 @@ asked20:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z6, Z0, Z7
 	CMPB          76(CX), $0x00
-	JNE           around21
+	JNE           around20
 	VMOVDQU64     Z7, (BX)(R12*2)
 
-stored22:
+stored21:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line17
 
-lines18:
-	CMPB 275(CX), $0x00
-	JNE  tail23
+fewer17:
+	CMPB 283(CX), $0x00
+	JNE  tail22
 
 some8:
-some24:
+some23:
 	TESTQ R11, R11
-	JLE   done25
+	JLE   done24
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some26
+	JNE   some25
 
-asked27:
+asked26:
 	VMOVUPS.Z     (DX)(R12*4), K1, Z6
 	VMINPS        Z6, Z2, Z6
 	VMAXPS        Z6, Z1, Z6
@@ -3919,11 +3928,11 @@ asked27:
 	VPMOVDW       Z6, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some24
+	JMP           some23
 
-done25:
-	CMPB 275(CX), $0x00
-	JNE  taken28
+done24:
+	CMPB 283(CX), $0x00
+	JNE  taken27
 
 done9:
 	ADDQ 152(CX), R10
@@ -3943,7 +3952,7 @@ head10:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some8
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -3962,42 +3971,42 @@ around15:
 	VMOVNTDQ Z6, 64(BX)(R12*2)
 	JMP      stored16
 
-some19:
+some18:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
 	PREFETCHT1 64(R13)(R12*4)
-	JMP        asked20
+	JMP        asked19
 
-around21:
+around20:
 	VMOVNTDQ Z7, (BX)(R12*2)
-	JMP      stored22
+	JMP      stored21
 
-tail23:
+tail22:
 	TESTQ R11, R11
 	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some8
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some8
 
-some26:
+some25:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked27
+	JMP        asked26
 
-taken28:
+taken27:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done9
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole7
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -4010,34 +4019,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run30:
+run29:
 	VBROADCASTSS (SI), Z3
 	VBROADCASTSS 1024(SI), Z4
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head34
+	CMPB         283(CX), $0x00
+	JNE          head33
 
-whole31:
+whole30:
 	CMPQ R12, DI
-	JGT  rest36
+	JGT  rest35
 
-next35:
+next34:
 	TESTQ R9, R9
-	JNE   some37
+	JNE   some36
 
-asked38:
+asked37:
 	VMOVUPS (DX)(R12*4), Z5
 	VMOVUPS 64(DX)(R12*4), Z6
 	VMOVUPS 128(DX)(R12*4), Z7
 	VMOVUPS 192(DX)(R12*4), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal39
+	JNE     reciprocal38
 	VDIVPS  Z3, Z5, Z5
 	VDIVPS  Z3, Z6, Z6
 	VDIVPS  Z3, Z7, Z7
 	VDIVPS  Z3, Z8, Z8
 
-divided40:
+divided39:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -4067,34 +4076,33 @@ divided40:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around41
+	JNE           around40
 	VMOVDQU64     Z5, (BX)(R12*2)
 	VMOVDQU64     Z6, 64(BX)(R12*2)
 
-stored42:
+stored41:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next35
+	JLE  next34
 
-rest36:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line43:
+rest35:
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done32
 	CMPQ  R11, $0x00000020
-	JLT   lines44
+	JLT   fewer42
 	TESTQ R9, R9
-	JNE   some45
+	JNE   some43
 
-asked46:
+asked44:
 	VMOVUPS (DX)(R12*4), Z5
 	VMOVUPS 64(DX)(R12*4), Z6
 	CMPB    75(CX), $0x00
-	JNE     reciprocal47
+	JNE     reciprocal45
 	VDIVPS  Z3, Z5, Z5
 	VDIVPS  Z3, Z6, Z6
 
-divided48:
+divided46:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
@@ -4110,35 +4118,34 @@ divided48:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z0, Z5
 	CMPB          76(CX), $0x00
-	JNE           around49
+	JNE           around47
 	VMOVDQU64     Z5, (BX)(R12*2)
 
-stored50:
+stored48:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line43
 
-lines44:
-	CMPB 275(CX), $0x00
-	JNE  tail51
+fewer42:
+	CMPB 283(CX), $0x00
+	JNE  tail49
 
-some32:
-some52:
+some31:
+some50:
 	TESTQ R11, R11
-	JLE   done53
+	JLE   done51
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some54
+	JNE   some52
 
-asked55:
+asked53:
 	VMOVUPS.Z (DX)(R12*4), K1, Z5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal56
+	JNE       reciprocal54
 	VDIVPS    Z3, Z5, Z5
 
-divided57:
+divided55:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z4, Z5, Z5
@@ -4148,45 +4155,45 @@ divided57:
 	VPMOVDW       Z5, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some52
+	JMP           some50
 
-done53:
-	CMPB 275(CX), $0x00
-	JNE  taken58
+done51:
+	CMPB 283(CX), $0x00
+	JNE  taken56
 
-done33:
+done32:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run30
+	JNE  run29
 	VZEROUPPER
 	RET
 
-head34:
+head33:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole31
+	JEQ  whole30
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some32
+	CMPB 285(CX), $0x00
+	JEQ  some31
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some32
+	JMP  some31
 
-some37:
+some36:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*4)
 	PREFETCHT1 64(R11)(R12*4)
 	PREFETCHT1 128(R11)(R12*4)
 	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked38
+	JMP        asked37
 
-reciprocal39:
+reciprocal38:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -4199,78 +4206,78 @@ reciprocal39:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
-	JMP          divided40
+	JMP          divided39
 
-around41:
+around40:
 	VMOVNTDQ Z5, (BX)(R12*2)
 	VMOVNTDQ Z6, 64(BX)(R12*2)
-	JMP      stored42
+	JMP      stored41
 
-some45:
+some43:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
 	PREFETCHT1 64(R13)(R12*4)
-	JMP        asked46
+	JMP        asked44
 
-reciprocal47:
+reciprocal45:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z5, Z5
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z6, Z6
-	JMP          divided48
+	JMP          divided46
 
-around49:
+around47:
 	VMOVNTDQ Z5, (BX)(R12*2)
-	JMP      stored50
+	JMP      stored48
 
-tail51:
+tail49:
 	TESTQ R11, R11
-	JEQ   done33
+	JEQ   done32
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some32
-	MOVB  $0x01, 276(CX)
+	JEQ   some31
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some32
+	JMP   some31
 
-some54:
+some52:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked55
+	JMP        asked53
 
-reciprocal56:
+reciprocal54:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z5
-	JMP          divided57
+	JMP          divided55
 
-taken58:
+taken56:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done33
-	CMPB      276(CX), $0x00
-	JEQ       whole31
-	MOVB      $0x00, 276(CX)
+	JEQ       done32
+	CMPB      285(CX), $0x00
+	JEQ       whole30
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z5
 	VMOVNTDQ  Z5, -64(R11)
-	JMP       whole31
+	JMP       whole30
 
 other2:
-step59:
+step57:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned61
+	JEQ     aligned59
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -4280,19 +4287,19 @@ step59:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some62
+	JMP     some60
 
-aligned61:
+aligned59:
 	CMPB 77(CX), $0x00
-	JEQ  divide63
+	JEQ  divide61
 
-turn64:
+turn62:
 	CMPQ AX, 104(CX)
-	JLT  turns66
+	JLT  turns64
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand67:
+strand65:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z7
 	VBROADCASTSS 2048(R11), Z3
@@ -4301,16 +4308,16 @@ strand67:
 	VBROADCASTSS 3584(R11), Z6
 	MOVQ         104(CX), R9
 
-block65:
+block63:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near68
+	JEQ        near66
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near68:
+near66:
 	VMOVUPS       (DX), Z8
 	VMOVUPS       64(DX), Z9
 	VMOVUPS       128(DX), Z10
@@ -4352,66 +4359,66 @@ near68:
 	VMOVDQA64     Z9, Z8
 	VPERMT2W      Z10, Z0, Z8
 	CMPB          76(CX), $0x00
-	JNE           around69
+	JNE           around67
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored70
+	JMP           stored68
 
-around69:
+around67:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored70:
+stored68:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block65
+	JNE  block63
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand67
+	JNE  strand65
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn64
+	JMP  turn62
 
-turns66:
-divide63:
-turn71:
+turns64:
+divide61:
+turn69:
 	CMPQ AX, 104(CX)
-	JLT  turns73
+	JLT  turns71
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand74:
+strand72:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z4
 	MOVQ         104(CX), R9
 
-block72:
+block70:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near75
+	JEQ        near73
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near75:
+near73:
 	VMOVUPS (DX), Z5
 	VMOVUPS 64(DX), Z6
 	VMOVUPS 128(DX), Z7
 	VMOVUPS 192(DX), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal76
+	JNE     reciprocal74
 	VDIVPS  Z3, Z5, Z5
 	VDIVPS  Z3, Z6, Z6
 	VDIVPS  Z3, Z7, Z7
 	VDIVPS  Z3, Z8, Z8
-	JMP     divided77
+	JMP     divided75
 
-reciprocal76:
+reciprocal74:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -4425,7 +4432,7 @@ reciprocal76:
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided77:
+divided75:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -4455,62 +4462,62 @@ divided77:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around78
+	JNE           around76
 	VMOVDQU64     Z5, (BX)
 	VMOVDQU64     Z6, 64(BX)
-	JMP           stored79
+	JMP           stored77
 
-around78:
+around76:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored79:
+stored77:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block72
+	JNE  block70
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand74
+	JNE  strand72
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn71
+	JMP  turn69
 
-turns73:
-some62:
-some80:
+turns71:
+some60:
+some78:
 	TESTQ      AX, AX
-	JLE        done81
+	JLE        done79
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near82
+	JEQ        near80
 	PREFETCHT1 (DX)(R9*1)
 
-near82:
+near80:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand83:
+strand81:
 	VBROADCASTSS (R10), Z3
 	VBROADCASTSS 1024(R10), Z4
 	VMOVUPS.Z    (DX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal84
+	JNE          reciprocal82
 	VDIVPS       Z3, Z5, Z3
-	JMP          divided85
+	JMP          divided83
 
-reciprocal84:
+reciprocal82:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z3
 
-divided85:
+divided83:
 	VCMPPS        $0x07, Z3, Z3, K2
 	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
 	VADDPS        Z4, Z3, Z3
@@ -4524,7 +4531,7 @@ divided85:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand83
+	JNE           strand81
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -4532,29 +4539,29 @@ divided85:
 	ADDQ          $+64, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some80
+	JMP           some78
 
-done81:
+done79:
 	TESTQ DI, DI
-	JL    whole86
+	JL    whole84
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned61
+	JMP   aligned59
 
-whole86:
+whole84:
 	DECQ R8
-	JEQ  steps60
+	JEQ  steps58
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step59
+	JMP  step57
 
-steps60:
+steps58:
 	VZEROUPPER
 	RET
 
@@ -4574,25 +4581,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide88
+	JLT          divide86
 	CMPB         72(CX), $0x00
-	JNE          divide88
+	JNE          divide86
 	CMPB         73(CX), $0x00
-	JNE          divide88
+	JNE          divide86
 	CMPB         75(CX), $0x00
-	JNE          divide88
+	JNE          divide86
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide88
+	JHI          divide86
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide86
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide86
 	VMINPS       Z10, Z5, Z11
 	VMINPS       Z10, Z6, Z12
 	VMINPS       Z10, Z7, Z13
@@ -4603,7 +4610,7 @@ row:
 	VMAXPS       Z9, Z14, Z12
 	VMOVD        X11, R8
 	CMPL         R8, (DI)
-	JNE          divide88
+	JNE          divide86
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z1, Z14, Z13
 	VFNMADD231PS Z1, Z13, Z14
@@ -4613,18 +4620,18 @@ row:
 	VSUBPS       Z5, Z10, Z12
 	VMULPS       Z1, Z12, Z12
 
-block89:
+block87:
 	CMPQ       AX, $0x00000040
-	JLT        blocks90
+	JLT        blocks88
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near91
+	JEQ        near89
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near91:
+near89:
 	VMOVUPS       (DX), Z15
 	VMOVUPS       64(DX), Z16
 	VMOVUPS       128(DX), Z17
@@ -4666,66 +4673,66 @@ near91:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z17, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around92
+	JNE           around90
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored93
+	JMP           stored91
 
-around92:
+around90:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored93:
+stored91:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block89
+	JMP  block87
 
-blocks90:
-divide88:
-block94:
+blocks88:
+divide86:
+block92:
 	CMPQ       AX, $0x00000040
-	JLT        blocks95
+	JLT        blocks93
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near96
+	JEQ        near94
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near96:
+near94:
 	CMPB    72(CX), $0x00
-	JEQ     loaded97
+	JEQ     loaded95
 	VMOVUPS (SI), Z1
 	VMOVUPS 64(SI), Z2
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z4
 
-loaded97:
+loaded95:
 	CMPB    73(CX), $0x00
-	JEQ     loaded98
+	JEQ     loaded96
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded98:
+loaded96:
 	VMOVUPS (DX), Z11
 	VMOVUPS 64(DX), Z12
 	VMOVUPS 128(DX), Z13
 	VMOVUPS 192(DX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal99
+	JNE     reciprocal97
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
 	VDIVPS  Z4, Z14, Z14
-	JMP     divided100
+	JMP     divided98
 
-reciprocal99:
+reciprocal97:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z1, Z15, Z15
 	VMULPS       Z15, Z11, Z11
@@ -4739,7 +4746,7 @@ reciprocal99:
 	VDIVPS       Z4, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided100:
+divided98:
 	VCMPPS        $0x07, Z11, Z11, K1
 	VCMPPS        $0x07, Z12, Z12, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -4769,52 +4776,52 @@ divided100:
 	VMOVDQA64     Z13, Z12
 	VPERMT2W      Z14, Z0, Z12
 	CMPB          76(CX), $0x00
-	JNE           around101
+	JNE           around99
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored102
+	JMP           stored100
 
-around101:
+around99:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored102:
+stored100:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block94
+	JMP  block92
 
-blocks95:
-some103:
+blocks93:
+some101:
 	TESTQ     AX, AX
-	JLE       done104
+	JLE       done102
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded105
+	JEQ       loaded103
 	VMOVUPS.Z (SI), K1, Z1
 
-loaded105:
+loaded103:
 	CMPB      73(CX), $0x00
-	JEQ       loaded106
+	JEQ       loaded104
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded106:
+loaded104:
 	VMOVUPS.Z (DX), K1, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal107
+	JNE       reciprocal105
 	VDIVPS    Z1, Z11, Z11
-	JMP       divided108
+	JMP       divided106
 
-reciprocal107:
+reciprocal105:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z1, Z12, Z12
 	VMULPS       Z12, Z11, Z11
 
-divided108:
+divided106:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z5, Z11, Z11
@@ -4827,10 +4834,10 @@ divided108:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some103
+	JMP           some101
 
-done104:
-	DECQ 264(CX)
+done102:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -4894,7 +4901,9 @@ TEXT ·quantizeAVX512F32I32(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
+	JNE          shared3
+	CMPB         284(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -4904,507 +4913,816 @@ TEXT ·quantizeAVX512F32I32(SB), NOSPLIT, $64-16
 	JEQ          other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	CMPB 77(CX), $0x00
-	JEQ  divide4
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	CMPB        77(CX), $0x00
+	JEQ         divide4
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near7
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z0
+	VPSUBD.BCST 256(CX), Z0, Z1
+	VPERMPS     Z2, Z1, Z2
+	VPADDD.BCST 256(CX), Z0, Z3
 
+near7:
 run6:
 	VBROADCASTSS (SI), Z0
-	VBROADCASTSS 1024(SI), Z4
+	VBROADCASTSS 1024(SI), Z6
 	VBROADCASTSS 2048(SI), Z0
 	VBROADCASTSS 2560(SI), Z1
-	VBROADCASTSS 3072(SI), Z2
-	VBROADCASTSS 3584(SI), Z3
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head10
+	VBROADCASTSS 3072(SI), Z4
+	VBROADCASTSS 3584(SI), Z5
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head11
 
-whole7:
-	CMPQ R12, DI
-	JGT  rest12
+whole8:
+	CMPQ R13, DI
+	JGT  rest13
 
-next11:
-	TESTQ R9, R9
-	JNE   some13
+next12:
+	TESTQ R10, R10
+	JNE   some14
 
-asked14:
-	VMOVUPS       (DX)(R12*4), Z5
-	VMOVUPS       64(DX)(R12*4), Z6
-	VMOVUPS       128(DX)(R12*4), Z7
-	VMOVUPS       192(DX)(R12*4), Z8
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z9
-	VFMADD231PS   Z2, Z5, Z9
-	VMINPS        Z6, Z1, Z6
-	VMAXPS        Z6, Z0, Z6
-	VMULPS        Z3, Z6, Z5
-	VFMADD231PS   Z2, Z6, Z5
+asked15:
+	VMOVUPS       (DX)(R13*4), Z7
+	VMOVUPS       64(DX)(R13*4), Z8
+	VMOVUPS       128(DX)(R13*4), Z9
+	VMOVUPS       192(DX)(R13*4), Z10
 	VMINPS        Z7, Z1, Z7
 	VMAXPS        Z7, Z0, Z7
-	VMULPS        Z3, Z7, Z6
-	VFMADD231PS   Z2, Z7, Z6
+	VMULPS        Z5, Z7, Z11
+	VFMADD231PS   Z4, Z7, Z11
 	VMINPS        Z8, Z1, Z8
 	VMAXPS        Z8, Z0, Z8
-	VMULPS        Z3, Z8, Z7
-	VFMADD231PS   Z2, Z8, Z7
-	VCMPPS        $0x07, Z9, Z9, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z9, K1, Z8
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z4, Z8, Z8
-	VADDPS        Z4, Z5, Z5
-	VADDPS        Z4, Z6, Z6
-	VADDPS        Z4, Z7, Z7
-	VCVTPS2DQ     Z8, Z9
-	VCVTPS2DQ     Z5, Z10
-	VCVTPS2DQ     Z6, Z11
+	VMULPS        Z5, Z8, Z7
+	VFMADD231PS   Z4, Z8, Z7
+	VMINPS        Z9, Z1, Z9
+	VMAXPS        Z9, Z0, Z9
+	VMULPS        Z5, Z9, Z8
+	VFMADD231PS   Z4, Z9, Z8
+	VMINPS        Z10, Z1, Z10
+	VMAXPS        Z10, Z0, Z10
+	VMULPS        Z5, Z10, Z9
+	VFMADD231PS   Z4, Z10, Z9
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z6, Z10, Z10
+	VADDPS        Z6, Z7, Z7
+	VADDPS        Z6, Z8, Z8
+	VADDPS        Z6, Z9, Z9
+	VCVTPS2DQ     Z10, Z11
 	VCVTPS2DQ     Z7, Z12
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z13
-	VCMPPS        $0x1d, Z13, Z8, K1
-	VCMPPS        $0x1d, Z13, Z5, K2
-	VCMPPS        $0x1d, Z13, Z6, K3
-	VCMPPS        $0x1d, Z13, Z7, K4
+	VCVTPS2DQ     Z8, Z13
+	VCVTPS2DQ     Z9, Z14
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z15
+	VCMPPS        $0x1d, Z15, Z10, K1
+	VCMPPS        $0x1d, Z15, Z7, K2
+	VCMPPS        $0x1d, Z15, Z8, K3
+	VCMPPS        $0x1d, Z15, Z9, K4
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z11
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z12
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z13
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z14
+	CMPB          284(CX), $0x00
+	JNE           join16
+	CMPB          76(CX), $0x00
+	JNE           around18
+	VMOVDQU64     Z11, (BX)(R13*4)
+	VMOVDQU64     Z12, 64(BX)(R13*4)
+	VMOVDQU64     Z13, 128(BX)(R13*4)
+	VMOVDQU64     Z14, 192(BX)(R13*4)
+
+stored19:
+joined17:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next12
+
+rest13:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done10
+	CMPQ  R12, $0x00000020
+	JLT   fewer20
+	TESTQ R10, R10
+	JNE   some21
+
+asked22:
+	VMOVUPS       (DX)(R13*4), Z7
+	VMOVUPS       64(DX)(R13*4), Z8
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z9
+	VFMADD231PS   Z4, Z7, Z9
+	VMINPS        Z8, Z1, Z8
+	VMAXPS        Z8, Z0, Z8
+	VMULPS        Z5, Z8, Z7
+	VFMADD231PS   Z4, Z8, Z7
+	VCMPPS        $0x07, Z9, Z9, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VRNDSCALEPS.Z $0x08, Z9, K1, Z8
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VADDPS        Z6, Z8, Z8
+	VADDPS        Z6, Z7, Z7
+	VCVTPS2DQ     Z8, Z9
+	VCVTPS2DQ     Z7, Z10
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z11
+	VCMPPS        $0x1d, Z11, Z8, K1
+	VCMPPS        $0x1d, Z11, Z7, K2
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z9
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z10
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z11
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z12
+	CMPB          284(CX), $0x00
+	JNE           join23
 	CMPB          76(CX), $0x00
-	JNE           around15
-	VMOVDQU64     Z9, (BX)(R12*4)
-	VMOVDQU64     Z10, 64(BX)(R12*4)
-	VMOVDQU64     Z11, 128(BX)(R12*4)
-	VMOVDQU64     Z12, 192(BX)(R12*4)
+	JNE           around25
+	VMOVDQU64     Z9, (BX)(R13*4)
+	VMOVDQU64     Z10, 64(BX)(R13*4)
 
-stored16:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next11
+stored26:
+joined24:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
 
-rest12:
-	MOVQ AX, R11
-	SUBQ R12, R11
+fewer20:
+	CMPQ  R12, $0x00000010
+	JLT   fewer27
+	TESTQ R10, R10
+	JNE   some28
 
-line17:
-	CMPQ  R11, $0x00000010
-	JLT   lines18
-	TESTQ R9, R9
-	JNE   some19
-
-asked20:
-	VMOVUPS       (DX)(R12*4), Z5
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z6
-	VFMADD231PS   Z2, Z5, Z6
-	VCMPPS        $0x07, Z6, Z6, K1
-	VRNDSCALEPS.Z $0x08, Z6, K1, Z5
-	VADDPS        Z4, Z5, Z5
-	VCVTPS2DQ     Z5, Z6
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z7
-	VCMPPS        $0x1d, Z7, Z5, K1
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z6
+asked29:
+	VMOVUPS       (DX)(R13*4), Z7
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z8
+	VFMADD231PS   Z4, Z7, Z8
+	VCMPPS        $0x07, Z8, Z8, K1
+	VRNDSCALEPS.Z $0x08, Z8, K1, Z7
+	VADDPS        Z6, Z7, Z7
+	VCVTPS2DQ     Z7, Z8
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z9
+	VCMPPS        $0x1d, Z9, Z7, K1
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z8
+	CMPB          284(CX), $0x00
+	JNE           join30
 	CMPB          76(CX), $0x00
-	JNE           around21
-	VMOVDQU64     Z6, (BX)(R12*4)
+	JNE           around32
+	VMOVDQU64     Z8, (BX)(R13*4)
 
-stored22:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line17
+stored33:
+joined31:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-lines18:
-	CMPB 275(CX), $0x00
-	JNE  tail23
+fewer27:
+	CMPB 283(CX), $0x00
+	JNE  tail34
 
-some8:
-some24:
-	TESTQ R11, R11
-	JLE   done25
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some26
-
-asked27:
-	VMOVUPS.Z     (DX)(R12*4), K1, Z5
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z6
-	VFMADD231PS   Z2, Z5, Z6
-	VCMPPS        $0x07, Z6, Z6, K2
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z5
-	VADDPS        Z4, Z5, Z5
-	VCVTPS2DQ     Z5, Z6
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z7
-	VCMPPS        $0x1d, Z7, Z5, K2
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z6
-	VMOVDQU32     Z6, K1, (BX)(R12*4)
-	ADDQ          $0x00000010, R12
-	SUBQ          $0x00000010, R11
-	JMP           some24
-
-done25:
-	CMPB 275(CX), $0x00
-	JNE  taken28
-
-done9:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run6
-	VZEROUPPER
-	RET
-
-head10:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole7
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
-	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some8
-	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some8
-
-some13:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*4)
-	PREFETCHT1 64(R11)(R12*4)
-	PREFETCHT1 128(R11)(R12*4)
-	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked14
-
-around15:
-	VMOVNTDQ Z9, (BX)(R12*4)
-	VMOVNTDQ Z10, 64(BX)(R12*4)
-	VMOVNTDQ Z11, 128(BX)(R12*4)
-	VMOVNTDQ Z12, 192(BX)(R12*4)
-	JMP      stored16
-
-some19:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked20
-
-around21:
-	VMOVNTDQ Z6, (BX)(R12*4)
-	JMP      stored22
-
-tail23:
-	TESTQ R11, R11
-	JEQ   done9
-	MOVQ  BX, 248(CX)
-	CMPQ  R8, $0x01
-	JEQ   some8
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
-	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some8
-
-some26:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked27
-
-taken28:
-	ADDQ      R11, R12
-	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done9
-	CMPB      276(CX), $0x00
-	JEQ       whole7
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z5
-	VMOVNTDQ  Z5, -64(R11)
-	JMP       whole7
-
-divide4:
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run30:
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS 1024(SI), Z3
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head34
-
-whole31:
-	CMPQ R12, DI
-	JGT  rest36
-
-next35:
-	TESTQ R9, R9
+some9:
+some35:
+	TESTQ R12, R12
+	JLE   done36
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
 	JNE   some37
 
 asked38:
-	VMOVUPS (DX)(R12*4), Z4
-	VMOVUPS 64(DX)(R12*4), Z5
-	VMOVUPS 128(DX)(R12*4), Z6
-	VMOVUPS 192(DX)(R12*4), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal39
-	VDIVPS  Z2, Z4, Z4
-	VDIVPS  Z2, Z5, Z5
-	VDIVPS  Z2, Z6, Z6
-	VDIVPS  Z2, Z7, Z7
+	VMOVUPS.Z     (DX)(R13*4), K1, Z7
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z8
+	VFMADD231PS   Z4, Z7, Z8
+	VCMPPS        $0x07, Z8, Z8, K2
+	VRNDSCALEPS.Z $0x08, Z8, K2, Z7
+	VADDPS        Z6, Z7, Z7
+	VCVTPS2DQ     Z7, Z8
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z9
+	VCMPPS        $0x1d, Z9, Z7, K2
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z8
+	CMPB          284(CX), $0x00
+	JNE           join39
+	VMOVDQU32     Z8, K1, (BX)(R13*4)
 
-divided40:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z3, Z4, Z4
-	VADDPS        Z3, Z5, Z5
-	VADDPS        Z3, Z6, Z6
-	VADDPS        Z3, Z7, Z7
-	VMINPS        Z1, Z4, Z4
-	VMINPS        Z1, Z5, Z5
-	VMINPS        Z1, Z6, Z6
-	VMINPS        Z1, Z7, Z7
-	VMAXPS        Z0, Z4, Z4
-	VMAXPS        Z0, Z5, Z5
-	VMAXPS        Z0, Z6, Z6
-	VMAXPS        Z0, Z7, Z7
-	VCVTPS2DQ     Z4, Z8
-	VCVTPS2DQ     Z5, Z9
-	VCVTPS2DQ     Z6, Z10
-	VCVTPS2DQ     Z7, Z11
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z12
-	VCMPPS        $0x1d, Z12, Z4, K1
-	VCMPPS        $0x1d, Z12, Z5, K2
-	VCMPPS        $0x1d, Z12, Z6, K3
-	VCMPPS        $0x1d, Z12, Z7, K4
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z8
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z9
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
-	CMPB          76(CX), $0x00
-	JNE           around41
-	VMOVDQU64     Z8, (BX)(R12*4)
-	VMOVDQU64     Z9, 64(BX)(R12*4)
-	VMOVDQU64     Z10, 128(BX)(R12*4)
-	VMOVDQU64     Z11, 192(BX)(R12*4)
+joined40:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some35
 
-stored42:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next35
+done36:
+	CMPB 283(CX), $0x00
+	JNE  taken41
 
-rest36:
-	MOVQ AX, R11
-	SUBQ R12, R11
+done10:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run6
+	CMPB      284(CX), $0x00
+	JEQ       none42
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none42
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z2, Z3, Z0
+	VMOVDQU32 Z0, K1, (R9)
 
-line43:
-	CMPQ  R11, $0x00000010
-	JLT   lines44
-	TESTQ R9, R9
-	JNE   some45
-
-asked46:
-	VMOVUPS (DX)(R12*4), Z4
-	CMPB    75(CX), $0x00
-	JNE     reciprocal47
-	VDIVPS  Z2, Z4, Z4
-
-divided48:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VADDPS        Z3, Z4, Z4
-	VMINPS        Z1, Z4, Z4
-	VMAXPS        Z0, Z4, Z4
-	VCVTPS2DQ     Z4, Z5
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z6
-	VCMPPS        $0x1d, Z6, Z4, K1
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z5
-	CMPB          76(CX), $0x00
-	JNE           around49
-	VMOVDQU64     Z5, (BX)(R12*4)
-
-stored50:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line43
-
-lines44:
-	CMPB 275(CX), $0x00
-	JNE  tail51
-
-some32:
-some52:
-	TESTQ R11, R11
-	JLE   done53
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some54
-
-asked55:
-	VMOVUPS.Z (DX)(R12*4), K1, Z4
-	CMPB      75(CX), $0x00
-	JNE       reciprocal56
-	VDIVPS    Z2, Z4, Z4
-
-divided57:
-	VCMPPS        $0x07, Z4, Z4, K2
-	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
-	VADDPS        Z3, Z4, Z4
-	VMINPS        Z1, Z4, Z4
-	VMAXPS        Z0, Z4, Z4
-	VCVTPS2DQ     Z4, Z5
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z6
-	VCMPPS        $0x1d, Z6, Z4, K2
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z5
-	VMOVDQU32     Z5, K1, (BX)(R12*4)
-	ADDQ          $0x00000010, R12
-	SUBQ          $0x00000010, R11
-	JMP           some52
-
-done53:
-	CMPB 275(CX), $0x00
-	JNE  taken58
-
-done33:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run30
+none42:
 	VZEROUPPER
 	RET
 
-head34:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole31
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
+head11:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole8
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some32
+	CMPB 285(CX), $0x00
+	JEQ  some9
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some32
+	ADDQ R14, BX
+	JMP  some9
 
-some37:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*4)
-	PREFETCHT1 64(R11)(R12*4)
-	PREFETCHT1 128(R11)(R12*4)
-	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked38
+some14:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*4)
+	PREFETCHT1 64(R12)(R13*4)
+	PREFETCHT1 128(R12)(R13*4)
+	PREFETCHT1 192(R12)(R13*4)
+	JMP        asked15
 
-reciprocal39:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z4, Z4
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z5, Z5
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z6, Z6
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z7, Z7
-	JMP          divided40
+around18:
+	VMOVNTDQ Z11, (BX)(R13*4)
+	VMOVNTDQ Z12, 64(BX)(R13*4)
+	VMOVNTDQ Z13, 128(BX)(R13*4)
+	VMOVNTDQ Z14, 192(BX)(R13*4)
+	JMP      stored19
 
-around41:
-	VMOVNTDQ Z8, (BX)(R12*4)
-	VMOVNTDQ Z9, 64(BX)(R12*4)
-	VMOVNTDQ Z10, 128(BX)(R12*4)
-	VMOVNTDQ Z11, 192(BX)(R12*4)
-	JMP      stored42
+join16:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PS Z11, Z2, Z7
+	VMOVNTDQ  Z7, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z12, Z11, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z13, Z12, Z2
+	VMOVNTDQ  Z2, 128(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z14, Z13, Z2
+	VMOVNTDQ  Z2, 192(R9)
+	VMOVDQA64 Z14, Z2
+	ADDQ      $0x00000100, R9
+	JMP       joined17
 
-some45:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked46
+some21:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	PREFETCHT1 64(R14)(R13*4)
+	JMP        asked22
 
-reciprocal47:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z5
-	VDIVPS       Z2, Z5, Z5
-	VMULPS       Z5, Z4, Z4
-	JMP          divided48
+around25:
+	VMOVNTDQ Z9, (BX)(R13*4)
+	VMOVNTDQ Z10, 64(BX)(R13*4)
+	JMP      stored26
 
-around49:
-	VMOVNTDQ Z5, (BX)(R12*4)
-	JMP      stored50
+join23:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PS Z9, Z2, Z7
+	VMOVNTDQ  Z7, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z10, Z9, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z10, Z2
+	ADDQ      $0x00000080, R9
+	JMP       joined24
 
-tail51:
-	TESTQ R11, R11
-	JEQ   done33
+some28:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked29
+
+around32:
+	VMOVNTDQ Z8, (BX)(R13*4)
+	JMP      stored33
+
+join30:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PS Z8, Z2, Z7
+	VMOVNTDQ  Z7, (R9)
+	VMOVDQA64 Z8, Z2
+	ADDQ      $0x00000040, R9
+	JMP       joined31
+
+tail34:
+	TESTQ R12, R12
+	JEQ   done10
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some32
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
+	JEQ   some9
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some32
+	SUBQ  R14, BX
+	JMP   some9
+
+some37:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked38
+
+join39:
+	VMOVDQA64   Z3, Z7
+	VPERMI2PS   Z8, Z2, Z7
+	SUBQ        R12, 256(CX)
+	JG          part43
+	VMOVNTDQ    Z7, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z8, Z3, Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z7
+	VPERMPS     Z2, Z7, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+	JMP         kept44
+
+part43:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z2
+	VPERMPS     Z7, Z2, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+kept44:
+	JMP joined40
+
+taken41:
+	ADDQ      R12, R13
+	MOVQ      248(CX), BX
+	CMPQ      R13, AX
+	JEQ       done10
+	CMPB      285(CX), $0x00
+	JEQ       whole8
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z7
+	VMOVNTDQ  Z7, -64(R12)
+	JMP       whole8
+
+divide4:
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near47
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z4
+	VPERMPS     Z2, Z4, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+near47:
+run46:
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS 1024(SI), Z5
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head51
+
+whole48:
+	CMPQ R13, DI
+	JGT  rest53
+
+next52:
+	TESTQ R10, R10
+	JNE   some54
+
+asked55:
+	VMOVUPS (DX)(R13*4), Z6
+	VMOVUPS 64(DX)(R13*4), Z7
+	VMOVUPS 128(DX)(R13*4), Z8
+	VMOVUPS 192(DX)(R13*4), Z9
+	CMPB    75(CX), $0x00
+	JNE     reciprocal56
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
+	VDIVPS  Z4, Z8, Z8
+	VDIVPS  Z4, Z9, Z9
+
+divided57:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VADDPS        Z5, Z8, Z8
+	VADDPS        Z5, Z9, Z9
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMINPS        Z1, Z8, Z8
+	VMINPS        Z1, Z9, Z9
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VMAXPS        Z0, Z8, Z8
+	VMAXPS        Z0, Z9, Z9
+	VCVTPS2DQ     Z6, Z10
+	VCVTPS2DQ     Z7, Z11
+	VCVTPS2DQ     Z8, Z12
+	VCVTPS2DQ     Z9, Z13
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z14
+	VCMPPS        $0x1d, Z14, Z6, K1
+	VCMPPS        $0x1d, Z14, Z7, K2
+	VCMPPS        $0x1d, Z14, Z8, K3
+	VCMPPS        $0x1d, Z14, Z9, K4
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z10
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z11
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z12
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z13
+	CMPB          284(CX), $0x00
+	JNE           join58
+	CMPB          76(CX), $0x00
+	JNE           around60
+	VMOVDQU64     Z10, (BX)(R13*4)
+	VMOVDQU64     Z11, 64(BX)(R13*4)
+	VMOVDQU64     Z12, 128(BX)(R13*4)
+	VMOVDQU64     Z13, 192(BX)(R13*4)
+
+stored61:
+joined59:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next52
+
+rest53:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done50
+	CMPQ  R12, $0x00000020
+	JLT   fewer62
+	TESTQ R10, R10
+	JNE   some63
+
+asked64:
+	VMOVUPS (DX)(R13*4), Z6
+	VMOVUPS 64(DX)(R13*4), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal65
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
+
+divided66:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z6, Z8
+	VCVTPS2DQ     Z7, Z9
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z10
+	VCMPPS        $0x1d, Z10, Z6, K1
+	VCMPPS        $0x1d, Z10, Z7, K2
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z9
+	CMPB          284(CX), $0x00
+	JNE           join67
+	CMPB          76(CX), $0x00
+	JNE           around69
+	VMOVDQU64     Z8, (BX)(R13*4)
+	VMOVDQU64     Z9, 64(BX)(R13*4)
+
+stored70:
+joined68:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
+
+fewer62:
+	CMPQ  R12, $0x00000010
+	JLT   fewer71
+	TESTQ R10, R10
+	JNE   some72
+
+asked73:
+	VMOVUPS (DX)(R13*4), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal74
+	VDIVPS  Z4, Z6, Z6
+
+divided75:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VADDPS        Z5, Z6, Z6
+	VMINPS        Z1, Z6, Z6
+	VMAXPS        Z0, Z6, Z6
+	VCVTPS2DQ     Z6, Z7
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z8
+	VCMPPS        $0x1d, Z8, Z6, K1
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z7
+	CMPB          284(CX), $0x00
+	JNE           join76
+	CMPB          76(CX), $0x00
+	JNE           around78
+	VMOVDQU64     Z7, (BX)(R13*4)
+
+stored79:
+joined77:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+
+fewer71:
+	CMPB 283(CX), $0x00
+	JNE  tail80
+
+some49:
+some81:
+	TESTQ R12, R12
+	JLE   done82
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some83
+
+asked84:
+	VMOVUPS.Z (DX)(R13*4), K1, Z6
+	CMPB      75(CX), $0x00
+	JNE       reciprocal85
+	VDIVPS    Z4, Z6, Z6
+
+divided86:
+	VCMPPS        $0x07, Z6, Z6, K2
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VADDPS        Z5, Z6, Z6
+	VMINPS        Z1, Z6, Z6
+	VMAXPS        Z0, Z6, Z6
+	VCVTPS2DQ     Z6, Z7
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z8
+	VCMPPS        $0x1d, Z8, Z6, K2
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z7
+	CMPB          284(CX), $0x00
+	JNE           join87
+	VMOVDQU32     Z7, K1, (BX)(R13*4)
+
+joined88:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some81
+
+done82:
+	CMPB 283(CX), $0x00
+	JNE  taken89
+
+done50:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run46
+	CMPB      284(CX), $0x00
+	JEQ       none90
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none90
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z2, Z3, Z0
+	VMOVDQU32 Z0, K1, (R9)
+
+none90:
+	VZEROUPPER
+	RET
+
+head51:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole48
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
+	MOVQ BX, 248(CX)
+	CMPB 285(CX), $0x00
+	JEQ  some49
+	LEAQ (SP), BX
+	ADDQ R14, BX
+	JMP  some49
 
 some54:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*4)
+	PREFETCHT1 64(R12)(R13*4)
+	PREFETCHT1 128(R12)(R13*4)
+	PREFETCHT1 192(R12)(R13*4)
 	JMP        asked55
 
 reciprocal56:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z5
-	VDIVPS       Z2, Z5, Z5
-	VMULPS       Z5, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z8, Z8
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z9, Z9
 	JMP          divided57
 
-taken58:
-	ADDQ      R11, R12
+around60:
+	VMOVNTDQ Z10, (BX)(R13*4)
+	VMOVNTDQ Z11, 64(BX)(R13*4)
+	VMOVNTDQ Z12, 128(BX)(R13*4)
+	VMOVNTDQ Z13, 192(BX)(R13*4)
+	JMP      stored61
+
+join58:
+	VMOVDQA64 Z3, Z6
+	VPERMI2PS Z10, Z2, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z11, Z10, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z12, Z11, Z2
+	VMOVNTDQ  Z2, 128(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z13, Z12, Z2
+	VMOVNTDQ  Z2, 192(R9)
+	VMOVDQA64 Z13, Z2
+	ADDQ      $0x00000100, R9
+	JMP       joined59
+
+some63:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	PREFETCHT1 64(R14)(R13*4)
+	JMP        asked64
+
+reciprocal65:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z4, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z4, Z8, Z8
+	VMULPS       Z8, Z7, Z7
+	JMP          divided66
+
+around69:
+	VMOVNTDQ Z8, (BX)(R13*4)
+	VMOVNTDQ Z9, 64(BX)(R13*4)
+	JMP      stored70
+
+join67:
+	VMOVDQA64 Z3, Z6
+	VPERMI2PS Z8, Z2, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z9, Z8, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z9, Z2
+	ADDQ      $0x00000080, R9
+	JMP       joined68
+
+some72:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked73
+
+reciprocal74:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided75
+
+around78:
+	VMOVNTDQ Z7, (BX)(R13*4)
+	JMP      stored79
+
+join76:
+	VMOVDQA64 Z3, Z6
+	VPERMI2PS Z7, Z2, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000040, R9
+	JMP       joined77
+
+tail80:
+	TESTQ R12, R12
+	JEQ   done50
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some49
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
+	LEAQ  (SP), BX
+	SUBQ  R14, BX
+	JMP   some49
+
+some83:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked84
+
+reciprocal85:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided86
+
+join87:
+	VMOVDQA64   Z3, Z6
+	VPERMI2PS   Z7, Z2, Z6
+	SUBQ        R12, 256(CX)
+	JG          part91
+	VMOVNTDQ    Z6, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z7, Z3, Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z6
+	VPERMPS     Z2, Z6, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+	JMP         kept92
+
+part91:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z2
+	VPERMPS     Z6, Z2, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+kept92:
+	JMP joined88
+
+taken89:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done33
-	CMPB      276(CX), $0x00
-	JEQ       whole31
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z4
-	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole31
+	CMPQ      R13, AX
+	JEQ       done50
+	CMPB      285(CX), $0x00
+	JEQ       whole48
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z6
+	VMOVNTDQ  Z6, -64(R12)
+	JMP       whole48
 
 other2:
-step59:
+step93:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned61
+	JEQ     aligned95
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -5414,19 +5732,19 @@ step59:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some62
+	JMP     some96
 
-aligned61:
+aligned95:
 	CMPB 77(CX), $0x00
-	JEQ  divide63
+	JEQ  divide97
 
-turn64:
+turn98:
 	CMPQ AX, 104(CX)
-	JLT  turns66
+	JLT  turns100
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand67:
+strand101:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z6
 	VBROADCASTSS 2048(R11), Z2
@@ -5435,16 +5753,16 @@ strand67:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block65:
+block99:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near68
+	JEQ        near102
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near68:
+near102:
 	VMOVUPS       (DX), Z7
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -5491,70 +5809,70 @@ near68:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z13
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z14
 	CMPB          76(CX), $0x00
-	JNE           around69
+	JNE           around103
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
 	VMOVDQU64     Z13, 128(BX)
 	VMOVDQU64     Z14, 192(BX)
-	JMP           stored70
+	JMP           stored104
 
-around69:
+around103:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 	VMOVNTDQ Z13, 128(BX)
 	VMOVNTDQ Z14, 192(BX)
 
-stored70:
+stored104:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block65
+	JNE  block99
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand67
+	JNE  strand101
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn64
+	JMP  turn98
 
-turns66:
-divide63:
-turn71:
+turns100:
+divide97:
+turn105:
 	CMPQ AX, 104(CX)
-	JLT  turns73
+	JLT  turns107
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand74:
+strand108:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block72:
+block106:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near75
+	JEQ        near109
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near75:
+near109:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal76
+	JNE     reciprocal110
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided77
+	JMP     divided111
 
-reciprocal76:
+reciprocal110:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -5568,7 +5886,7 @@ reciprocal76:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided77:
+divided111:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -5603,66 +5921,66 @@ divided77:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around78
+	JNE           around112
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored79
+	JMP           stored113
 
-around78:
+around112:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored79:
+stored113:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block72
+	JNE  block106
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand74
+	JNE  strand108
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn71
+	JMP  turn105
 
-turns73:
-some62:
-some80:
+turns107:
+some96:
+some114:
 	TESTQ      AX, AX
-	JLE        done81
+	JLE        done115
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near82
+	JEQ        near116
 	PREFETCHT1 (DX)(R9*1)
 
-near82:
+near116:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand83:
+strand117:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal84
+	JNE          reciprocal118
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided85
+	JMP          divided119
 
-reciprocal84:
+reciprocal118:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z2
 
-divided85:
+divided119:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -5679,7 +5997,7 @@ divided85:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand83
+	JNE           strand117
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -5687,29 +6005,29 @@ divided85:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some80
+	JMP           some114
 
-done81:
+done115:
 	TESTQ DI, DI
-	JL    whole86
+	JL    whole120
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned61
+	JMP   aligned95
 
-whole86:
+whole120:
 	DECQ R8
-	JEQ  steps60
+	JEQ  steps94
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step59
+	JMP  step93
 
-steps60:
+steps94:
 	VZEROUPPER
 	RET
 
@@ -5729,25 +6047,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide88
+	JLT          divide122
 	CMPB         72(CX), $0x00
-	JNE          divide88
+	JNE          divide122
 	CMPB         73(CX), $0x00
-	JNE          divide88
+	JNE          divide122
 	CMPB         75(CX), $0x00
-	JNE          divide88
+	JNE          divide122
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide88
+	JHI          divide122
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide122
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide122
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -5758,7 +6076,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide88
+	JNE          divide122
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -5768,18 +6086,18 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block89:
+block123:
 	CMPQ       AX, $0x00000040
-	JLT        blocks90
+	JLT        blocks124
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near91
+	JEQ        near125
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near91:
+near125:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -5826,70 +6144,70 @@ near91:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z20
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z21
 	CMPB          76(CX), $0x00
-	JNE           around92
+	JNE           around126
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z19, 64(BX)
 	VMOVDQU64     Z20, 128(BX)
 	VMOVDQU64     Z21, 192(BX)
-	JMP           stored93
+	JMP           stored127
 
-around92:
+around126:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z19, 64(BX)
 	VMOVNTDQ Z20, 128(BX)
 	VMOVNTDQ Z21, 192(BX)
 
-stored93:
+stored127:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block89
+	JMP  block123
 
-blocks90:
-divide88:
-block94:
+blocks124:
+divide122:
+block128:
 	CMPQ       AX, $0x00000040
-	JLT        blocks95
+	JLT        blocks129
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near96
+	JEQ        near130
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near96:
+near130:
 	CMPB    72(CX), $0x00
-	JEQ     loaded97
+	JEQ     loaded131
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded97:
+loaded131:
 	CMPB    73(CX), $0x00
-	JEQ     loaded98
+	JEQ     loaded132
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded98:
+loaded132:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal99
+	JNE     reciprocal133
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided100
+	JMP     divided134
 
-reciprocal99:
+reciprocal133:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -5903,7 +6221,7 @@ reciprocal99:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided100:
+divided134:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -5938,56 +6256,56 @@ divided100:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z16
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around101
+	JNE           around135
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored102
+	JMP           stored136
 
-around101:
+around135:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored102:
+stored136:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block94
+	JMP  block128
 
-blocks95:
-some103:
+blocks129:
+some137:
 	TESTQ     AX, AX
-	JLE       done104
+	JLE       done138
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded105
+	JEQ       loaded139
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded105:
+loaded139:
 	CMPB      73(CX), $0x00
-	JEQ       loaded106
+	JEQ       loaded140
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded106:
+loaded140:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal107
+	JNE       reciprocal141
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided108
+	JMP       divided142
 
-reciprocal107:
+reciprocal141:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided108:
+divided142:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -6003,10 +6321,10 @@ divided108:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some103
+	JMP           some137
 
-done104:
-	DECQ 264(CX)
+done138:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -6020,6 +6338,24 @@ done104:
 last:
 	VZEROUPPER
 	RET
+
+DATA numbers16x32<>+0(SB)/1, $0x00
+DATA numbers16x32<>+1(SB)/1, $0x01
+DATA numbers16x32<>+2(SB)/1, $0x02
+DATA numbers16x32<>+3(SB)/1, $0x03
+DATA numbers16x32<>+4(SB)/1, $0x04
+DATA numbers16x32<>+5(SB)/1, $0x05
+DATA numbers16x32<>+6(SB)/1, $0x06
+DATA numbers16x32<>+7(SB)/1, $0x07
+DATA numbers16x32<>+8(SB)/1, $0x08
+DATA numbers16x32<>+9(SB)/1, $0x09
+DATA numbers16x32<>+10(SB)/1, $0x0a
+DATA numbers16x32<>+11(SB)/1, $0x0b
+DATA numbers16x32<>+12(SB)/1, $0x0c
+DATA numbers16x32<>+13(SB)/1, $0x0d
+DATA numbers16x32<>+14(SB)/1, $0x0e
+DATA numbers16x32<>+15(SB)/1, $0x0f
+GLOBL numbers16x32<>(SB), RODATA|NOPTR, $16
 
 DATA all32_4f000000<>+0(SB)/4, $0x4f000000
 DATA all32_4f000000<>+4(SB)/4, $0x4f000000
@@ -6057,7 +6393,7 @@ TEXT ·quantizeAVX512F64I16(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Z1
 	VBROADCASTSD 64(CX), Z2
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -6077,7 +6413,7 @@ run5:
 	VBROADCASTSD (SI), Z3
 	VBROADCASTSD 1024(SI), Z4
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -6141,7 +6477,8 @@ stored17:
 rest11:
 	MOVQ AX, R11
 	SUBQ R12, R11
-	CMPB 275(CX), $0x00
+	JEQ  done8
+	CMPB 283(CX), $0x00
 	JNE  tail18
 
 some7:
@@ -6173,7 +6510,7 @@ divided24:
 	JMP           some19
 
 done20:
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  taken25
 
 done8:
@@ -6194,7 +6531,7 @@ head9:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -6233,7 +6570,7 @@ tail18:
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
@@ -6256,9 +6593,9 @@ taken25:
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -6622,7 +6959,7 @@ divided61:
 	JMP           some56
 
 done57:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -6652,7 +6989,7 @@ TEXT ·quantizeAVX512F64I32(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Z0
 	VBROADCASTSD 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -6672,7 +7009,7 @@ run5:
 	VBROADCASTSD (SI), Z2
 	VBROADCASTSD 1024(SI), Z3
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -6733,24 +7070,23 @@ stored17:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line18:
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done8
 	CMPQ  R11, $0x00000010
-	JLT   lines19
+	JLT   fewer18
 	TESTQ R9, R9
-	JNE   some20
+	JNE   some19
 
-asked21:
+asked20:
 	VMOVUPD (DX)(R12*8), Z4
 	VMOVUPD 64(DX)(R12*8), Z5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
+	JNE     reciprocal21
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 
-divided23:
+divided22:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
@@ -6765,35 +7101,34 @@ divided23:
 	VCVTPD2DQ     Z5, Y4
 	VINSERTI64X4  $0x01, Y4, Z8, Z4
 	CMPB          76(CX), $0x00
-	JNE           around24
+	JNE           around23
 	VMOVDQU64     Z4, (BX)(R12*4)
 
-stored25:
+stored24:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  line18
 
-lines19:
-	CMPB 275(CX), $0x00
-	JNE  tail26
+fewer18:
+	CMPB 283(CX), $0x00
+	JNE  tail25
 
 some7:
-some27:
+some26:
 	TESTQ R11, R11
-	JLE   done28
+	JLE   done27
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some29
+	JNE   some28
 
-asked30:
+asked29:
 	VMOVUPD.Z (DX)(R12*8), K1, Z4
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
+	JNE       reciprocal30
 	VDIVPD    Z2, Z4, Z4
 
-divided32:
+divided31:
 	VCMPPD        $0x07, Z4, Z4, K2
 	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
 	VADDPD        Z3, Z4, Z4
@@ -6803,11 +7138,11 @@ divided32:
 	VMOVDQU32     Y4, K1, (BX)(R12*4)
 	ADDQ          $0x00000008, R12
 	SUBQ          $0x00000008, R11
-	JMP           some27
+	JMP           some26
 
-done28:
-	CMPB 275(CX), $0x00
-	JNE  taken33
+done27:
+	CMPB 283(CX), $0x00
+	JNE  taken32
 
 done8:
 	ADDQ 152(CX), R10
@@ -6827,7 +7162,7 @@ head9:
 	SUBQ R13, R11
 	SHRQ $0x02, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -6861,57 +7196,57 @@ around16:
 	VMOVNTDQ Z5, 64(BX)(R12*4)
 	JMP      stored17
 
-some20:
+some19:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*8)
 	PREFETCHT1 64(R13)(R12*8)
-	JMP        asked21
+	JMP        asked20
 
-reciprocal22:
+reciprocal21:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
 	VDIVPD       Z2, Z6, Z6
 	VMULPD       Z6, Z4, Z4
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
 	VDIVPD       Z2, Z6, Z6
 	VMULPD       Z6, Z5, Z5
-	JMP          divided23
+	JMP          divided22
 
-around24:
+around23:
 	VMOVNTDQ Z4, (BX)(R12*4)
-	JMP      stored25
+	JMP      stored24
 
-tail26:
+tail25:
 	TESTQ R11, R11
 	JEQ   done8
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x02, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some7
 
-some29:
+some28:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*8)
-	JMP        asked30
+	JMP        asked29
 
-reciprocal31:
+reciprocal30:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z4
-	JMP          divided32
+	JMP          divided31
 
-taken33:
+taken32:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x02, R11
 	ADDQ      BX, R11
@@ -6920,12 +7255,12 @@ taken33:
 	JMP       whole6
 
 other2:
-step34:
+step33:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned35
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -6935,43 +7270,43 @@ step34:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some37
+	JMP     some36
 
-aligned36:
-turn38:
+aligned35:
+turn37:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns39
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand41:
+strand40:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block39:
+block38:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near42
+	JEQ        near41
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near42:
+near41:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal42
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided44
+	JMP     divided43
 
-reciprocal43:
+reciprocal42:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -6985,7 +7320,7 @@ reciprocal43:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided44:
+divided43:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -7013,62 +7348,62 @@ divided44:
 	VCVTPD2DQ     Z7, Y5
 	VINSERTI64X4  $0x01, Y5, Z9, Z5
 	CMPB          76(CX), $0x00
-	JNE           around45
+	JNE           around44
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
-	JMP           stored46
+	JMP           stored45
 
-around45:
+around44:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 
-stored46:
+stored45:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000020, R9
-	JNE  block39
+	JNE  block38
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand41
+	JNE  strand40
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn37
 
-turns40:
-some37:
-some47:
+turns39:
+some36:
+some46:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done47
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near49
+	JEQ        near48
 	PREFETCHT1 (DX)(R9*1)
 
-near49:
+near48:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand50:
+strand49:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal50
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided52
+	JMP          divided51
 
-reciprocal51:
+reciprocal50:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z2
 
-divided52:
+divided51:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -7082,7 +7417,7 @@ divided52:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand50
+	JNE           strand49
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -7090,29 +7425,29 @@ divided52:
 	ADDQ          $+64, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000008, AX
-	JMP           some47
+	JMP           some46
 
-done48:
+done47:
 	TESTQ DI, DI
-	JL    whole53
+	JL    whole52
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned36
+	JMP   aligned35
 
-whole53:
+whole52:
 	DECQ R8
-	JEQ  steps35
+	JEQ  steps34
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step33
 
-steps35:
+steps34:
 	VZEROUPPER
 	RET
 
@@ -7132,47 +7467,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block55:
+block54:
 	CMPQ       AX, $0x00000020
-	JLT        blocks56
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near57
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near57:
+near56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded57
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded58:
+loaded57:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded58
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded59:
+loaded58:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal59
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided61
+	JMP     divided60
 
-reciprocal60:
+reciprocal59:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -7186,7 +7521,7 @@ reciprocal60:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided61:
+divided60:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -7214,52 +7549,52 @@ divided61:
 	VCVTPD2DQ     Z13, Y11
 	VINSERTI64X4  $0x01, Y11, Z15, Z11
 	CMPB          76(CX), $0x00
-	JNE           around62
+	JNE           around61
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored63
+	JMP           stored62
 
-around62:
+around61:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored63:
+stored62:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block55
+	JMP  block54
 
-blocks56:
-some64:
+blocks55:
+some63:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done64
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded65
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded66:
+loaded65:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded66
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded67:
+loaded66:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal67
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided69
+	JMP       divided68
 
-reciprocal68:
+reciprocal67:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided69:
+divided68:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -7272,10 +7607,10 @@ divided69:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some64
+	JMP           some63
 
-done65:
-	DECQ 264(CX)
+done64:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -7306,7 +7641,7 @@ TEXT ·quantizeAVX512H16I16(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z1
 	VBROADCASTSS 64(CX), Z2
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -7332,7 +7667,7 @@ run6:
 	VBROADCASTSS 3072(SI), Z3
 	VBROADCASTSS 3584(SI), Z4
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head10
 
 whole7:
@@ -7344,7 +7679,7 @@ next11:
 	JNE   some13
 
 asked14:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind16
 	VCVTPH2PS (DX)(R12*2), Z6
 	VCVTPH2PS 32(DX)(R12*2), Z7
@@ -7415,32 +7750,31 @@ stored19:
 	JLE  next11
 
 rest12:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line20:
-	CMPQ  R11, $0x00000020
-	JLT   lines21
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done9
 	TESTQ R9, R9
-	JNE   some22
+	JNE   some20
 
-asked23:
-	CMPB      273(CX), $0x00
-	JNE       kind25
+asked21:
+	CMPQ      R11, $0x00000020
+	JLT       fewer22
+	CMPB      281(CX), $0x00
+	JNE       kind24
 	VCVTPH2PS (DX)(R12*2), Z6
 	VCVTPH2PS 32(DX)(R12*2), Z7
-	JMP       done24
+	JMP       done23
 
-kind25:
+kind24:
 	VPMOVZXWD (DX)(R12*2), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VPMOVZXWD 32(DX)(R12*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
-	JMP       done24
+	JMP       done23
 
-done24:
+done23:
 	VMINPS        Z6, Z2, Z6
 	VMAXPS        Z6, Z1, Z6
 	VMULPS        Z4, Z6, Z8
@@ -7460,41 +7794,36 @@ done24:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z6, Z0, Z7
 	CMPB          76(CX), $0x00
-	JNE           around27
+	JNE           around26
 	VMOVDQU64     Z7, (BX)(R12*2)
 
-stored28:
+stored27:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line20
 
-lines21:
-	CMPB 275(CX), $0x00
-	JNE  tail29
+fewer22:
+	CMPB 283(CX), $0x00
+	JNE  tail28
 
 some8:
-some30:
-	TESTQ R11, R11
-	JLE   done31
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some32
-
-asked33:
-	CMPB        273(CX), $0x00
-	JNE         kind35
+some29:
+	TESTQ       R11, R11
+	JLE         done30
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
+	CMPB        281(CX), $0x00
+	JNE         kind32
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z6
-	JMP         done34
+	JMP         done31
 
-kind35:
+kind32:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done34
+	JMP         done31
 
-done34:
+done31:
 	VMINPS        Z6, Z2, Z6
 	VMAXPS        Z6, Z1, Z6
 	VMULPS        Z4, Z6, Z7
@@ -7506,11 +7835,11 @@ done34:
 	VPMOVDW       Z6, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some30
+	JMP           some29
 
-done31:
-	CMPB 275(CX), $0x00
-	JNE  taken37
+done30:
+	CMPB 283(CX), $0x00
+	JNE  taken34
 
 done9:
 	ADDQ 152(CX), R10
@@ -7530,7 +7859,7 @@ head10:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some8
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -7547,41 +7876,37 @@ around18:
 	VMOVNTDQ Z6, 64(BX)(R12*2)
 	JMP      stored19
 
-some22:
+some20:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked23
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked21
 
-around27:
+around26:
 	VMOVNTDQ Z7, (BX)(R12*2)
-	JMP      stored28
+	JMP      stored27
 
-tail29:
+tail28:
 	TESTQ R11, R11
 	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some8
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some8
 
-some32:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked33
-
-taken37:
+taken34:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done9
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole7
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -7594,31 +7919,31 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run39:
+run36:
 	VBROADCASTSS (SI), Z3
 	VBROADCASTSS 1024(SI), Z4
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head43
+	CMPB         283(CX), $0x00
+	JNE          head40
 
-whole40:
+whole37:
 	CMPQ R12, DI
-	JGT  rest45
+	JGT  rest42
 
-next44:
+next41:
 	TESTQ R9, R9
-	JNE   some46
+	JNE   some43
 
-asked47:
-	CMPB      273(CX), $0x00
-	JNE       kind49
+asked44:
+	CMPB      281(CX), $0x00
+	JNE       kind46
 	VCVTPH2PS (DX)(R12*2), Z5
 	VCVTPH2PS 32(DX)(R12*2), Z6
 	VCVTPH2PS 64(DX)(R12*2), Z7
 	VCVTPH2PS 96(DX)(R12*2), Z8
-	JMP       done48
+	JMP       done45
 
-kind49:
+kind46:
 	VPMOVZXWD (DX)(R12*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX)(R12*2), Z6
@@ -7631,17 +7956,17 @@ kind49:
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done48
+	JMP       done45
 
-done48:
+done45:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal51
+	JNE    reciprocal48
 	VDIVPS Z3, Z5, Z5
 	VDIVPS Z3, Z6, Z6
 	VDIVPS Z3, Z7, Z7
 	VDIVPS Z3, Z8, Z8
 
-divided52:
+divided49:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -7671,48 +7996,47 @@ divided52:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around53
+	JNE           around50
 	VMOVDQU64     Z5, (BX)(R12*2)
 	VMOVDQU64     Z6, 64(BX)(R12*2)
 
-stored54:
+stored51:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next44
+	JLE  next41
 
-rest45:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line55:
-	CMPQ  R11, $0x00000020
-	JLT   lines56
+rest42:
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done39
 	TESTQ R9, R9
-	JNE   some57
+	JNE   some52
 
-asked58:
-	CMPB      273(CX), $0x00
-	JNE       kind60
+asked53:
+	CMPQ      R11, $0x00000020
+	JLT       fewer54
+	CMPB      281(CX), $0x00
+	JNE       kind56
 	VCVTPH2PS (DX)(R12*2), Z5
 	VCVTPH2PS 32(DX)(R12*2), Z6
-	JMP       done59
+	JMP       done55
 
-kind60:
+kind56:
 	VPMOVZXWD (DX)(R12*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX)(R12*2), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VMOVAPS   Z5, Z5
 	VMOVAPS   Z6, Z6
-	JMP       done59
+	JMP       done55
 
-done59:
+done55:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal62
+	JNE    reciprocal58
 	VDIVPS Z3, Z5, Z5
 	VDIVPS Z3, Z6, Z6
 
-divided63:
+divided59:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
@@ -7728,46 +8052,41 @@ divided63:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z0, Z5
 	CMPB          76(CX), $0x00
-	JNE           around64
+	JNE           around60
 	VMOVDQU64     Z5, (BX)(R12*2)
 
-stored65:
+stored61:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line55
 
-lines56:
-	CMPB 275(CX), $0x00
-	JNE  tail66
+fewer54:
+	CMPB 283(CX), $0x00
+	JNE  tail62
 
-some41:
-some67:
-	TESTQ R11, R11
-	JLE   done68
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some69
-
-asked70:
-	CMPB        273(CX), $0x00
-	JNE         kind72
+some38:
+some63:
+	TESTQ       R11, R11
+	JLE         done64
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
+	CMPB        281(CX), $0x00
+	JNE         kind66
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z5
-	JMP         done71
+	JMP         done65
 
-kind72:
+kind66:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done71
+	JMP         done65
 
-done71:
+done65:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal74
+	JNE    reciprocal68
 	VDIVPS Z3, Z5, Z5
 
-divided75:
+divided69:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z4, Z5, Z5
@@ -7777,43 +8096,43 @@ divided75:
 	VPMOVDW       Z5, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some67
+	JMP           some63
 
-done68:
-	CMPB 275(CX), $0x00
-	JNE  taken76
+done64:
+	CMPB 283(CX), $0x00
+	JNE  taken70
 
-done42:
+done39:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run39
+	JNE  run36
 	VZEROUPPER
 	RET
 
-head43:
+head40:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole40
+	JEQ  whole37
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some41
+	CMPB 285(CX), $0x00
+	JEQ  some38
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some41
+	JMP  some38
 
-some46:
+some43:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked47
+	JMP        asked44
 
-reciprocal51:
+reciprocal48:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -7826,77 +8145,73 @@ reciprocal51:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
-	JMP          divided52
+	JMP          divided49
 
-around53:
+around50:
 	VMOVNTDQ Z5, (BX)(R12*2)
 	VMOVNTDQ Z6, 64(BX)(R12*2)
-	JMP      stored54
+	JMP      stored51
 
-some57:
+some52:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked58
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked53
 
-reciprocal62:
+reciprocal58:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z5, Z5
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z6, Z6
-	JMP          divided63
+	JMP          divided59
 
-around64:
+around60:
 	VMOVNTDQ Z5, (BX)(R12*2)
-	JMP      stored65
+	JMP      stored61
 
-tail66:
+tail62:
 	TESTQ R11, R11
-	JEQ   done42
+	JEQ   done39
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some41
-	MOVB  $0x01, 276(CX)
+	JEQ   some38
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some41
+	JMP   some38
 
-some69:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked70
-
-reciprocal74:
+reciprocal68:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z5
-	JMP          divided75
+	JMP          divided69
 
-taken76:
+taken70:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done42
-	CMPB      276(CX), $0x00
-	JEQ       whole40
-	MOVB      $0x00, 276(CX)
+	JEQ       done39
+	CMPB      285(CX), $0x00
+	JEQ       whole37
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z5
 	VMOVNTDQ  Z5, -64(R11)
-	JMP       whole40
+	JMP       whole37
 
 other2:
-step77:
+step71:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned79
+	JEQ     aligned73
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -7906,19 +8221,19 @@ step77:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some80
+	JMP     some74
 
-aligned79:
+aligned73:
 	CMPB 77(CX), $0x00
-	JEQ  divide81
+	JEQ  divide75
 
-turn82:
+turn76:
 	CMPQ AX, 104(CX)
-	JLT  turns84
+	JLT  turns78
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand85:
+strand79:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z7
 	VBROADCASTSS 2048(R11), Z3
@@ -7927,23 +8242,23 @@ strand85:
 	VBROADCASTSS 3584(R11), Z6
 	MOVQ         104(CX), R9
 
-block83:
+block77:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near86
+	JEQ        near80
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near86:
-	CMPB      273(CX), $0x00
-	JNE       kind88
+near80:
+	CMPB      281(CX), $0x00
+	JNE       kind82
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
 	VCVTPH2PS 96(DX), Z11
-	JMP       done87
+	JMP       done81
 
-kind88:
+kind82:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -7956,9 +8271,9 @@ kind88:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done87
+	JMP       done81
 
-done87:
+done81:
 	VMINPS        Z8, Z4, Z8
 	VMAXPS        Z8, Z3, Z8
 	VMULPS        Z6, Z8, Z12
@@ -7996,60 +8311,60 @@ done87:
 	VMOVDQA64     Z9, Z8
 	VPERMT2W      Z10, Z0, Z8
 	CMPB          76(CX), $0x00
-	JNE           around90
+	JNE           around84
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored91
+	JMP           stored85
 
-around90:
+around84:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored91:
+stored85:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block83
+	JNE  block77
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand85
+	JNE  strand79
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn82
+	JMP  turn76
 
-turns84:
-divide81:
-turn92:
+turns78:
+divide75:
+turn86:
 	CMPQ AX, 104(CX)
-	JLT  turns94
+	JLT  turns88
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand95:
+strand89:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z4
 	MOVQ         104(CX), R9
 
-block93:
+block87:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near96
+	JEQ        near90
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near96:
-	CMPB      273(CX), $0x00
-	JNE       kind98
+near90:
+	CMPB      281(CX), $0x00
+	JNE       kind92
 	VCVTPH2PS (DX), Z5
 	VCVTPH2PS 32(DX), Z6
 	VCVTPH2PS 64(DX), Z7
 	VCVTPH2PS 96(DX), Z8
-	JMP       done97
+	JMP       done91
 
-kind98:
+kind92:
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX), Z6
@@ -8062,18 +8377,18 @@ kind98:
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done97
+	JMP       done91
 
-done97:
+done91:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal100
+	JNE    reciprocal94
 	VDIVPS Z3, Z5, Z5
 	VDIVPS Z3, Z6, Z6
 	VDIVPS Z3, Z7, Z7
 	VDIVPS Z3, Z8, Z8
-	JMP    divided101
+	JMP    divided95
 
-reciprocal100:
+reciprocal94:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -8087,7 +8402,7 @@ reciprocal100:
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided101:
+divided95:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -8117,73 +8432,73 @@ divided101:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around102
+	JNE           around96
 	VMOVDQU64     Z5, (BX)
 	VMOVDQU64     Z6, 64(BX)
-	JMP           stored103
+	JMP           stored97
 
-around102:
+around96:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored103:
+stored97:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block93
+	JNE  block87
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand95
+	JNE  strand89
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn92
+	JMP  turn86
 
-turns94:
-some80:
-some104:
+turns88:
+some74:
+some98:
 	TESTQ      AX, AX
-	JLE        done105
+	JLE        done99
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near106
+	JEQ        near100
 	PREFETCHT1 (DX)(R9*1)
 
-near106:
+near100:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand107:
+strand101:
 	VBROADCASTSS (R10), Z3
 	VBROADCASTSS 1024(R10), Z4
-	CMPB         273(CX), $0x00
-	JNE          kind109
+	CMPB         281(CX), $0x00
+	JNE          kind103
 	VCVTPH2PS.Z  (DX), K1, Z5
-	JMP          done108
+	JMP          done102
 
-kind109:
+kind103:
 	VPMOVZXWD.Z (DX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done108
+	JMP         done102
 
-done108:
+done102:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal111
+	JNE    reciprocal105
 	VDIVPS Z3, Z5, Z3
-	JMP    divided112
+	JMP    divided106
 
-reciprocal111:
+reciprocal105:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z3
 
-divided112:
+divided106:
 	VCMPPS        $0x07, Z3, Z3, K2
 	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
 	VADDPS        Z4, Z3, Z3
@@ -8197,7 +8512,7 @@ divided112:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand107
+	JNE           strand101
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -8205,29 +8520,29 @@ divided112:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some104
+	JMP           some98
 
-done105:
+done99:
 	TESTQ DI, DI
-	JL    whole113
+	JL    whole107
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned79
+	JMP   aligned73
 
-whole113:
+whole107:
 	DECQ R8
-	JEQ  steps78
+	JEQ  steps72
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step77
+	JMP  step71
 
-steps78:
+steps72:
 	VZEROUPPER
 	RET
 
@@ -8246,30 +8561,30 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
-	JEQ   none115
+	JEQ   none109
 	LEAQ  16640(R8), R9
 
-block116:
+block110:
 	CMPQ       AX, $0x00000040
-	JLT        blocks117
+	JLT        blocks111
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near118
+	JEQ        near112
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near118:
-	CMPB      273(CX), $0x00
-	JNE       kind120
+near112:
+	CMPB      281(CX), $0x00
+	JNE       kind114
 	VCVTPH2PS (DX), Z11
 	VCVTPH2PS 32(DX), Z12
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
-	JMP       done119
+	JMP       done113
 
-kind120:
+kind114:
 	VPMOVZXWD (DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(DX), Z12
@@ -8282,9 +8597,9 @@ kind120:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done119
+	JMP       done113
 
-done119:
+done113:
 	VMOVUPS     (R8), Z15
 	VMOVUPS     4160(R8), Z16
 	VMINPS      Z11, Z16, Z11
@@ -8310,13 +8625,13 @@ done119:
 	VMULPS      12672(R8), Z14, Z13
 	VFMADD231PS 8512(R8), Z14, Z13
 	CMPB        73(CX), $0x00
-	JEQ         loaded122
+	JEQ         loaded116
 	VMOVUPS     (DI), Z5
 	VMOVUPS     64(DI), Z6
 	VMOVUPS     128(DI), Z7
 	VMOVUPS     192(DI), Z8
 
-loaded122:
+loaded116:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -8338,16 +8653,16 @@ loaded122:
 	VMOVDQA64     Z12, Z11
 	VPERMT2W      Z13, Z0, Z11
 	CMPB          76(CX), $0x00
-	JNE           around123
+	JNE           around117
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored124
+	JMP           stored118
 
-around123:
+around117:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored124:
+stored118:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -8355,30 +8670,30 @@ stored124:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block116
+	JMP  block110
 
-blocks117:
-none115:
+blocks111:
+none109:
 	CMPQ         AX, $0x00000200
-	JLT          divide125
+	JLT          divide119
 	CMPB         72(CX), $0x00
-	JNE          divide125
+	JNE          divide119
 	CMPB         73(CX), $0x00
-	JNE          divide125
+	JNE          divide119
 	CMPB         75(CX), $0x00
-	JNE          divide125
+	JNE          divide119
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide125
+	JHI          divide119
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide125
+	JHI          divide119
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide125
+	JHI          divide119
 	VMINPS       Z10, Z5, Z11
 	VMINPS       Z10, Z6, Z12
 	VMINPS       Z10, Z7, Z13
@@ -8389,7 +8704,7 @@ none115:
 	VMAXPS       Z9, Z14, Z12
 	VMOVD        X11, R8
 	CMPL         R8, (DI)
-	JNE          divide125
+	JNE          divide119
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z1, Z14, Z13
 	VFNMADD231PS Z1, Z13, Z14
@@ -8399,25 +8714,25 @@ none115:
 	VSUBPS       Z5, Z10, Z12
 	VMULPS       Z1, Z12, Z12
 
-block126:
+block120:
 	CMPQ       AX, $0x00000040
-	JLT        blocks127
+	JLT        blocks121
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near128
+	JEQ        near122
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near128:
-	CMPB      273(CX), $0x00
-	JNE       kind130
+near122:
+	CMPB      281(CX), $0x00
+	JNE       kind124
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done129
+	JMP       done123
 
-kind130:
+kind124:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -8430,9 +8745,9 @@ kind130:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done129
+	JMP       done123
 
-done129:
+done123:
 	VMINPS        Z15, Z12, Z15
 	VMAXPS        Z15, Z11, Z15
 	VMULPS        Z14, Z15, Z19
@@ -8470,60 +8785,60 @@ done129:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z17, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around132
+	JNE           around126
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored133
+	JMP           stored127
 
-around132:
+around126:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored133:
+stored127:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block126
+	JMP  block120
 
-blocks127:
-divide125:
-block134:
+blocks121:
+divide119:
+block128:
 	CMPQ       AX, $0x00000040
-	JLT        blocks135
+	JLT        blocks129
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near136
+	JEQ        near130
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near136:
+near130:
 	CMPB    72(CX), $0x00
-	JEQ     loaded137
+	JEQ     loaded131
 	VMOVUPS (SI), Z1
 	VMOVUPS 64(SI), Z2
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z4
 
-loaded137:
+loaded131:
 	CMPB    73(CX), $0x00
-	JEQ     loaded138
+	JEQ     loaded132
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded138:
-	CMPB      273(CX), $0x00
-	JNE       kind140
+loaded132:
+	CMPB      281(CX), $0x00
+	JNE       kind134
 	VCVTPH2PS (DX), Z11
 	VCVTPH2PS 32(DX), Z12
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
-	JMP       done139
+	JMP       done133
 
-kind140:
+kind134:
 	VPMOVZXWD (DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(DX), Z12
@@ -8536,18 +8851,18 @@ kind140:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done139
+	JMP       done133
 
-done139:
+done133:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal142
+	JNE    reciprocal136
 	VDIVPS Z1, Z11, Z11
 	VDIVPS Z2, Z12, Z12
 	VDIVPS Z3, Z13, Z13
 	VDIVPS Z4, Z14, Z14
-	JMP    divided143
+	JMP    divided137
 
-reciprocal142:
+reciprocal136:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z1, Z15, Z15
 	VMULPS       Z15, Z11, Z11
@@ -8561,7 +8876,7 @@ reciprocal142:
 	VDIVPS       Z4, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided143:
+divided137:
 	VCMPPS        $0x07, Z11, Z11, K1
 	VCMPPS        $0x07, Z12, Z12, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -8591,63 +8906,63 @@ divided143:
 	VMOVDQA64     Z13, Z12
 	VPERMT2W      Z14, Z0, Z12
 	CMPB          76(CX), $0x00
-	JNE           around144
+	JNE           around138
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored145
+	JMP           stored139
 
-around144:
+around138:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored145:
+stored139:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block134
+	JMP  block128
 
-blocks135:
-some146:
+blocks129:
+some140:
 	TESTQ     AX, AX
-	JLE       done147
+	JLE       done141
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded148
+	JEQ       loaded142
 	VMOVUPS.Z (SI), K1, Z1
 
-loaded148:
+loaded142:
 	CMPB      73(CX), $0x00
-	JEQ       loaded149
+	JEQ       loaded143
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded149:
-	CMPB        273(CX), $0x00
-	JNE         kind151
+loaded143:
+	CMPB        281(CX), $0x00
+	JNE         kind145
 	VCVTPH2PS.Z (DX), K1, Z11
-	JMP         done150
+	JMP         done144
 
-kind151:
+kind145:
 	VPMOVZXWD.Z (DX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done150
+	JMP         done144
 
-done150:
+done144:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal153
+	JNE    reciprocal147
 	VDIVPS Z1, Z11, Z11
-	JMP    divided154
+	JMP    divided148
 
-reciprocal153:
+reciprocal147:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z1, Z12, Z12
 	VMULPS       Z12, Z11, Z11
 
-divided154:
+divided148:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z5, Z11, Z11
@@ -8660,10 +8975,10 @@ divided154:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some146
+	JMP           some140
 
-done147:
-	DECQ 264(CX)
+done141:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -8693,7 +9008,9 @@ TEXT ·quantizeAVX512H16I32(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
+	JNE          shared3
+	CMPB         284(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -8703,587 +9020,888 @@ TEXT ·quantizeAVX512H16I32(SB), NOSPLIT, $64-16
 	JEQ          other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	CMPB 77(CX), $0x00
-	JEQ  divide4
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	CMPB        77(CX), $0x00
+	JEQ         divide4
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near7
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z0
+	VPSUBD.BCST 256(CX), Z0, Z1
+	VPERMPS     Z2, Z1, Z2
+	VPADDD.BCST 256(CX), Z0, Z3
 
+near7:
 run6:
 	VBROADCASTSS (SI), Z0
-	VBROADCASTSS 1024(SI), Z4
+	VBROADCASTSS 1024(SI), Z6
 	VBROADCASTSS 2048(SI), Z0
 	VBROADCASTSS 2560(SI), Z1
-	VBROADCASTSS 3072(SI), Z2
-	VBROADCASTSS 3584(SI), Z3
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head10
+	VBROADCASTSS 3072(SI), Z4
+	VBROADCASTSS 3584(SI), Z5
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head11
 
-whole7:
-	CMPQ R12, DI
-	JGT  rest12
+whole8:
+	CMPQ R13, DI
+	JGT  rest13
 
-next11:
-	TESTQ R9, R9
-	JNE   some13
+next12:
+	TESTQ R10, R10
+	JNE   some14
 
-asked14:
-	CMPB      273(CX), $0x00
-	JNE       kind16
-	VCVTPH2PS (DX)(R12*2), Z5
-	VCVTPH2PS 32(DX)(R12*2), Z6
-	VCVTPH2PS 64(DX)(R12*2), Z7
-	VCVTPH2PS 96(DX)(R12*2), Z8
-	JMP       done15
+asked15:
+	CMPB      281(CX), $0x00
+	JNE       kind17
+	VCVTPH2PS (DX)(R13*2), Z7
+	VCVTPH2PS 32(DX)(R13*2), Z8
+	VCVTPH2PS 64(DX)(R13*2), Z9
+	VCVTPH2PS 96(DX)(R13*2), Z10
+	JMP       done16
 
-kind16:
-	VPMOVZXWD (DX)(R12*2), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 32(DX)(R12*2), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 64(DX)(R12*2), Z7
+kind17:
+	VPMOVZXWD (DX)(R13*2), Z7
 	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 96(DX)(R12*2), Z8
+	VPMOVZXWD 32(DX)(R13*2), Z8
 	VPSLLD    $0x10, Z8, Z8
-	VMOVAPS   Z5, Z5
+	VPMOVZXWD 64(DX)(R13*2), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VPMOVZXWD 96(DX)(R13*2), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	JMP       done16
+
+done16:
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z11
+	VFMADD231PS   Z4, Z7, Z11
+	VMINPS        Z8, Z1, Z8
+	VMAXPS        Z8, Z0, Z8
+	VMULPS        Z5, Z8, Z7
+	VFMADD231PS   Z4, Z8, Z7
+	VMINPS        Z9, Z1, Z9
+	VMAXPS        Z9, Z0, Z9
+	VMULPS        Z5, Z9, Z8
+	VFMADD231PS   Z4, Z9, Z8
+	VMINPS        Z10, Z1, Z10
+	VMAXPS        Z10, Z0, Z10
+	VMULPS        Z5, Z10, Z9
+	VFMADD231PS   Z4, Z10, Z9
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z6, Z10, Z10
+	VADDPS        Z6, Z7, Z7
+	VADDPS        Z6, Z8, Z8
+	VADDPS        Z6, Z9, Z9
+	VCVTPS2DQ     Z10, Z11
+	VCVTPS2DQ     Z7, Z12
+	VCVTPS2DQ     Z8, Z13
+	VCVTPS2DQ     Z9, Z14
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z15
+	VCMPPS        $0x1d, Z15, Z10, K1
+	VCMPPS        $0x1d, Z15, Z7, K2
+	VCMPPS        $0x1d, Z15, Z8, K3
+	VCMPPS        $0x1d, Z15, Z9, K4
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z11
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z12
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z13
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z14
+	CMPB          284(CX), $0x00
+	JNE           join19
+	CMPB          76(CX), $0x00
+	JNE           around21
+	VMOVDQU64     Z11, (BX)(R13*4)
+	VMOVDQU64     Z12, 64(BX)(R13*4)
+	VMOVDQU64     Z13, 128(BX)(R13*4)
+	VMOVDQU64     Z14, 192(BX)(R13*4)
+
+stored22:
+joined20:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next12
+
+rest13:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done10
+	TESTQ R10, R10
+	JNE   some23
+
+asked24:
+	CMPQ      R12, $0x00000020
+	JLT       fewer25
+	CMPB      281(CX), $0x00
+	JNE       kind27
+	VCVTPH2PS (DX)(R13*2), Z7
+	VCVTPH2PS 32(DX)(R13*2), Z8
+	JMP       done26
+
+kind27:
+	VPMOVZXWD (DX)(R13*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 32(DX)(R13*2), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	JMP       done26
+
+done26:
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z9
+	VFMADD231PS   Z4, Z7, Z9
+	VMINPS        Z8, Z1, Z8
+	VMAXPS        Z8, Z0, Z8
+	VMULPS        Z5, Z8, Z7
+	VFMADD231PS   Z4, Z8, Z7
+	VCMPPS        $0x07, Z9, Z9, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VRNDSCALEPS.Z $0x08, Z9, K1, Z8
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VADDPS        Z6, Z8, Z8
+	VADDPS        Z6, Z7, Z7
+	VCVTPS2DQ     Z8, Z9
+	VCVTPS2DQ     Z7, Z10
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z11
+	VCMPPS        $0x1d, Z11, Z8, K1
+	VCMPPS        $0x1d, Z11, Z7, K2
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z9
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z10
+	CMPB          284(CX), $0x00
+	JNE           join29
+	CMPB          76(CX), $0x00
+	JNE           around31
+	VMOVDQU64     Z9, (BX)(R13*4)
+	VMOVDQU64     Z10, 64(BX)(R13*4)
+
+stored32:
+joined30:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
+
+fewer25:
+	CMPQ      R12, $0x00000010
+	JLT       fewer33
+	CMPB      281(CX), $0x00
+	JNE       kind35
+	VCVTPH2PS (DX)(R13*2), Z7
+	JMP       done34
+
+kind35:
+	VPMOVZXWD (DX)(R13*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VMOVAPS   Z7, Z7
+	JMP       done34
+
+done34:
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z8
+	VFMADD231PS   Z4, Z7, Z8
+	VCMPPS        $0x07, Z8, Z8, K1
+	VRNDSCALEPS.Z $0x08, Z8, K1, Z7
+	VADDPS        Z6, Z7, Z7
+	VCVTPS2DQ     Z7, Z8
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z9
+	VCMPPS        $0x1d, Z9, Z7, K1
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z8
+	CMPB          284(CX), $0x00
+	JNE           join37
+	CMPB          76(CX), $0x00
+	JNE           around39
+	VMOVDQU64     Z8, (BX)(R13*4)
+
+stored40:
+joined38:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+
+fewer33:
+	CMPB 283(CX), $0x00
+	JNE  tail41
+
+some9:
+some42:
+	TESTQ       R12, R12
+	JLE         done43
+	MOVQ        $-1, R14
+	BZHIQ       R12, R14, R14
+	KMOVW       R14, K1
+	CMPB        281(CX), $0x00
+	JNE         kind45
+	VCVTPH2PS.Z (DX)(R13*2), K1, Z7
+	JMP         done44
+
+kind45:
+	VPMOVZXWD.Z (DX)(R13*2), K1, Z7
+	VPSLLD      $0x10, Z7, Z7
+	VMOVAPS     Z7, Z7
+	JMP         done44
+
+done44:
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z8
+	VFMADD231PS   Z4, Z7, Z8
+	VCMPPS        $0x07, Z8, Z8, K2
+	VRNDSCALEPS.Z $0x08, Z8, K2, Z7
+	VADDPS        Z6, Z7, Z7
+	VCVTPS2DQ     Z7, Z8
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z9
+	VCMPPS        $0x1d, Z9, Z7, K2
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z8
+	CMPB          284(CX), $0x00
+	JNE           join47
+	VMOVDQU32     Z8, K1, (BX)(R13*4)
+
+joined48:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some42
+
+done43:
+	CMPB 283(CX), $0x00
+	JNE  taken49
+
+done10:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run6
+	CMPB      284(CX), $0x00
+	JEQ       none50
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none50
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z2, Z3, Z0
+	VMOVDQU32 Z0, K1, (R9)
+
+none50:
+	VZEROUPPER
+	RET
+
+head11:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole8
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
+	MOVQ BX, 248(CX)
+	CMPB 285(CX), $0x00
+	JEQ  some9
+	LEAQ (SP), BX
+	ADDQ R14, BX
+	JMP  some9
+
+some14:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*2)
+	PREFETCHT1 64(R12)(R13*2)
+	JMP        asked15
+
+around21:
+	VMOVNTDQ Z11, (BX)(R13*4)
+	VMOVNTDQ Z12, 64(BX)(R13*4)
+	VMOVNTDQ Z13, 128(BX)(R13*4)
+	VMOVNTDQ Z14, 192(BX)(R13*4)
+	JMP      stored22
+
+join19:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PS Z11, Z2, Z7
+	VMOVNTDQ  Z7, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z12, Z11, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z13, Z12, Z2
+	VMOVNTDQ  Z2, 128(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z14, Z13, Z2
+	VMOVNTDQ  Z2, 192(R9)
+	VMOVDQA64 Z14, Z2
+	ADDQ      $0x00000100, R9
+	JMP       joined20
+
+some23:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	PREFETCHT1 64(R14)(R13*2)
+	JMP        asked24
+
+around31:
+	VMOVNTDQ Z9, (BX)(R13*4)
+	VMOVNTDQ Z10, 64(BX)(R13*4)
+	JMP      stored32
+
+join29:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PS Z9, Z2, Z7
+	VMOVNTDQ  Z7, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z10, Z9, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z10, Z2
+	ADDQ      $0x00000080, R9
+	JMP       joined30
+
+around39:
+	VMOVNTDQ Z8, (BX)(R13*4)
+	JMP      stored40
+
+join37:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PS Z8, Z2, Z7
+	VMOVNTDQ  Z7, (R9)
+	VMOVDQA64 Z8, Z2
+	ADDQ      $0x00000040, R9
+	JMP       joined38
+
+tail41:
+	TESTQ R12, R12
+	JEQ   done10
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some9
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
+	LEAQ  (SP), BX
+	SUBQ  R14, BX
+	JMP   some9
+
+join47:
+	VMOVDQA64   Z3, Z7
+	VPERMI2PS   Z8, Z2, Z7
+	SUBQ        R12, 256(CX)
+	JG          part51
+	VMOVNTDQ    Z7, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z8, Z3, Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z7
+	VPERMPS     Z2, Z7, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+	JMP         kept52
+
+part51:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z2
+	VPERMPS     Z7, Z2, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+kept52:
+	JMP joined48
+
+taken49:
+	ADDQ      R12, R13
+	MOVQ      248(CX), BX
+	CMPQ      R13, AX
+	JEQ       done10
+	CMPB      285(CX), $0x00
+	JEQ       whole8
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z7
+	VMOVNTDQ  Z7, -64(R12)
+	JMP       whole8
+
+divide4:
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near55
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z4
+	VPERMPS     Z2, Z4, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+near55:
+run54:
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS 1024(SI), Z5
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head59
+
+whole56:
+	CMPQ R13, DI
+	JGT  rest61
+
+next60:
+	TESTQ R10, R10
+	JNE   some62
+
+asked63:
+	CMPB      281(CX), $0x00
+	JNE       kind65
+	VCVTPH2PS (DX)(R13*2), Z6
+	VCVTPH2PS 32(DX)(R13*2), Z7
+	VCVTPH2PS 64(DX)(R13*2), Z8
+	VCVTPH2PS 96(DX)(R13*2), Z9
+	JMP       done64
+
+kind65:
+	VPMOVZXWD (DX)(R13*2), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 32(DX)(R13*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 64(DX)(R13*2), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VPMOVZXWD 96(DX)(R13*2), Z9
+	VPSLLD    $0x10, Z9, Z9
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done15
+	VMOVAPS   Z9, Z9
+	JMP       done64
 
-done15:
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z9
-	VFMADD231PS   Z2, Z5, Z9
-	VMINPS        Z6, Z1, Z6
-	VMAXPS        Z6, Z0, Z6
-	VMULPS        Z3, Z6, Z5
-	VFMADD231PS   Z2, Z6, Z5
-	VMINPS        Z7, Z1, Z7
-	VMAXPS        Z7, Z0, Z7
-	VMULPS        Z3, Z7, Z6
-	VFMADD231PS   Z2, Z7, Z6
-	VMINPS        Z8, Z1, Z8
-	VMAXPS        Z8, Z0, Z8
-	VMULPS        Z3, Z8, Z7
-	VFMADD231PS   Z2, Z8, Z7
-	VCMPPS        $0x07, Z9, Z9, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z9, K1, Z8
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z4, Z8, Z8
-	VADDPS        Z4, Z5, Z5
-	VADDPS        Z4, Z6, Z6
-	VADDPS        Z4, Z7, Z7
-	VCVTPS2DQ     Z8, Z9
-	VCVTPS2DQ     Z5, Z10
-	VCVTPS2DQ     Z6, Z11
-	VCVTPS2DQ     Z7, Z12
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z13
-	VCMPPS        $0x1d, Z13, Z8, K1
-	VCMPPS        $0x1d, Z13, Z5, K2
-	VCMPPS        $0x1d, Z13, Z6, K3
-	VCMPPS        $0x1d, Z13, Z7, K4
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z9
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z10
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z11
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z12
-	CMPB          76(CX), $0x00
-	JNE           around18
-	VMOVDQU64     Z9, (BX)(R12*4)
-	VMOVDQU64     Z10, 64(BX)(R12*4)
-	VMOVDQU64     Z11, 128(BX)(R12*4)
-	VMOVDQU64     Z12, 192(BX)(R12*4)
-
-stored19:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next11
-
-rest12:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line20:
-	CMPQ  R11, $0x00000010
-	JLT   lines21
-	TESTQ R9, R9
-	JNE   some22
-
-asked23:
-	CMPB      273(CX), $0x00
-	JNE       kind25
-	VCVTPH2PS (DX)(R12*2), Z5
-	JMP       done24
-
-kind25:
-	VPMOVZXWD (DX)(R12*2), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VMOVAPS   Z5, Z5
-	JMP       done24
-
-done24:
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z6
-	VFMADD231PS   Z2, Z5, Z6
-	VCMPPS        $0x07, Z6, Z6, K1
-	VRNDSCALEPS.Z $0x08, Z6, K1, Z5
-	VADDPS        Z4, Z5, Z5
-	VCVTPS2DQ     Z5, Z6
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z7
-	VCMPPS        $0x1d, Z7, Z5, K1
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z6
-	CMPB          76(CX), $0x00
-	JNE           around27
-	VMOVDQU64     Z6, (BX)(R12*4)
-
-stored28:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line20
-
-lines21:
-	CMPB 275(CX), $0x00
-	JNE  tail29
-
-some8:
-some30:
-	TESTQ R11, R11
-	JLE   done31
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some32
-
-asked33:
-	CMPB        273(CX), $0x00
-	JNE         kind35
-	VCVTPH2PS.Z (DX)(R12*2), K1, Z5
-	JMP         done34
-
-kind35:
-	VPMOVZXWD.Z (DX)(R12*2), K1, Z5
-	VPSLLD      $0x10, Z5, Z5
-	VMOVAPS     Z5, Z5
-	JMP         done34
-
-done34:
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z6
-	VFMADD231PS   Z2, Z5, Z6
-	VCMPPS        $0x07, Z6, Z6, K2
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z5
-	VADDPS        Z4, Z5, Z5
-	VCVTPS2DQ     Z5, Z6
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z7
-	VCMPPS        $0x1d, Z7, Z5, K2
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z6
-	VMOVDQU32     Z6, K1, (BX)(R12*4)
-	ADDQ          $0x00000010, R12
-	SUBQ          $0x00000010, R11
-	JMP           some30
-
-done31:
-	CMPB 275(CX), $0x00
-	JNE  taken37
-
-done9:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run6
-	VZEROUPPER
-	RET
-
-head10:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole7
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
-	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some8
-	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some8
-
-some13:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*2)
-	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked14
-
-around18:
-	VMOVNTDQ Z9, (BX)(R12*4)
-	VMOVNTDQ Z10, 64(BX)(R12*4)
-	VMOVNTDQ Z11, 128(BX)(R12*4)
-	VMOVNTDQ Z12, 192(BX)(R12*4)
-	JMP      stored19
-
-some22:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked23
-
-around27:
-	VMOVNTDQ Z6, (BX)(R12*4)
-	JMP      stored28
-
-tail29:
-	TESTQ R11, R11
-	JEQ   done9
-	MOVQ  BX, 248(CX)
-	CMPQ  R8, $0x01
-	JEQ   some8
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
-	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some8
-
-some32:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked33
-
-taken37:
-	ADDQ      R11, R12
-	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done9
-	CMPB      276(CX), $0x00
-	JEQ       whole7
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z5
-	VMOVNTDQ  Z5, -64(R11)
-	JMP       whole7
-
-divide4:
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run39:
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS 1024(SI), Z3
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head43
-
-whole40:
-	CMPQ R12, DI
-	JGT  rest45
-
-next44:
-	TESTQ R9, R9
-	JNE   some46
-
-asked47:
-	CMPB      273(CX), $0x00
-	JNE       kind49
-	VCVTPH2PS (DX)(R12*2), Z4
-	VCVTPH2PS 32(DX)(R12*2), Z5
-	VCVTPH2PS 64(DX)(R12*2), Z6
-	VCVTPH2PS 96(DX)(R12*2), Z7
-	JMP       done48
-
-kind49:
-	VPMOVZXWD (DX)(R12*2), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 32(DX)(R12*2), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 64(DX)(R12*2), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 96(DX)(R12*2), Z7
-	VPSLLD    $0x10, Z7, Z7
-	VMOVAPS   Z4, Z4
-	VMOVAPS   Z5, Z5
-	VMOVAPS   Z6, Z6
-	VMOVAPS   Z7, Z7
-	JMP       done48
-
-done48:
+done64:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal51
-	VDIVPS Z2, Z4, Z4
-	VDIVPS Z2, Z5, Z5
-	VDIVPS Z2, Z6, Z6
-	VDIVPS Z2, Z7, Z7
+	JNE    reciprocal67
+	VDIVPS Z4, Z6, Z6
+	VDIVPS Z4, Z7, Z7
+	VDIVPS Z4, Z8, Z8
+	VDIVPS Z4, Z9, Z9
 
-divided52:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z3, Z4, Z4
-	VADDPS        Z3, Z5, Z5
-	VADDPS        Z3, Z6, Z6
-	VADDPS        Z3, Z7, Z7
-	VMINPS        Z1, Z4, Z4
-	VMINPS        Z1, Z5, Z5
+divided68:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VADDPS        Z5, Z8, Z8
+	VADDPS        Z5, Z9, Z9
 	VMINPS        Z1, Z6, Z6
 	VMINPS        Z1, Z7, Z7
-	VMAXPS        Z0, Z4, Z4
-	VMAXPS        Z0, Z5, Z5
+	VMINPS        Z1, Z8, Z8
+	VMINPS        Z1, Z9, Z9
 	VMAXPS        Z0, Z6, Z6
 	VMAXPS        Z0, Z7, Z7
-	VCVTPS2DQ     Z4, Z8
-	VCVTPS2DQ     Z5, Z9
+	VMAXPS        Z0, Z8, Z8
+	VMAXPS        Z0, Z9, Z9
 	VCVTPS2DQ     Z6, Z10
 	VCVTPS2DQ     Z7, Z11
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z12
-	VCMPPS        $0x1d, Z12, Z4, K1
-	VCMPPS        $0x1d, Z12, Z5, K2
-	VCMPPS        $0x1d, Z12, Z6, K3
-	VCMPPS        $0x1d, Z12, Z7, K4
+	VCVTPS2DQ     Z8, Z12
+	VCVTPS2DQ     Z9, Z13
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z14
+	VCMPPS        $0x1d, Z14, Z6, K1
+	VCMPPS        $0x1d, Z14, Z7, K2
+	VCMPPS        $0x1d, Z14, Z8, K3
+	VCMPPS        $0x1d, Z14, Z9, K4
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z10
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z11
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z12
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z13
+	CMPB          284(CX), $0x00
+	JNE           join69
+	CMPB          76(CX), $0x00
+	JNE           around71
+	VMOVDQU64     Z10, (BX)(R13*4)
+	VMOVDQU64     Z11, 64(BX)(R13*4)
+	VMOVDQU64     Z12, 128(BX)(R13*4)
+	VMOVDQU64     Z13, 192(BX)(R13*4)
+
+stored72:
+joined70:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next60
+
+rest61:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done58
+	TESTQ R10, R10
+	JNE   some73
+
+asked74:
+	CMPQ      R12, $0x00000020
+	JLT       fewer75
+	CMPB      281(CX), $0x00
+	JNE       kind77
+	VCVTPH2PS (DX)(R13*2), Z6
+	VCVTPH2PS 32(DX)(R13*2), Z7
+	JMP       done76
+
+kind77:
+	VPMOVZXWD (DX)(R13*2), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 32(DX)(R13*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	JMP       done76
+
+done76:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal79
+	VDIVPS Z4, Z6, Z6
+	VDIVPS Z4, Z7, Z7
+
+divided80:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z6, Z8
+	VCVTPS2DQ     Z7, Z9
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z10
+	VCMPPS        $0x1d, Z10, Z6, K1
+	VCMPPS        $0x1d, Z10, Z7, K2
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z8
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z9
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
+	CMPB          284(CX), $0x00
+	JNE           join81
 	CMPB          76(CX), $0x00
-	JNE           around53
-	VMOVDQU64     Z8, (BX)(R12*4)
-	VMOVDQU64     Z9, 64(BX)(R12*4)
-	VMOVDQU64     Z10, 128(BX)(R12*4)
-	VMOVDQU64     Z11, 192(BX)(R12*4)
+	JNE           around83
+	VMOVDQU64     Z8, (BX)(R13*4)
+	VMOVDQU64     Z9, 64(BX)(R13*4)
 
-stored54:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next44
+stored84:
+joined82:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
 
-rest45:
-	MOVQ AX, R11
-	SUBQ R12, R11
+fewer75:
+	CMPQ      R12, $0x00000010
+	JLT       fewer85
+	CMPB      281(CX), $0x00
+	JNE       kind87
+	VCVTPH2PS (DX)(R13*2), Z6
+	JMP       done86
 
-line55:
-	CMPQ  R11, $0x00000010
-	JLT   lines56
-	TESTQ R9, R9
-	JNE   some57
+kind87:
+	VPMOVZXWD (DX)(R13*2), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VMOVAPS   Z6, Z6
+	JMP       done86
 
-asked58:
-	CMPB      273(CX), $0x00
-	JNE       kind60
-	VCVTPH2PS (DX)(R12*2), Z4
-	JMP       done59
-
-kind60:
-	VPMOVZXWD (DX)(R12*2), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VMOVAPS   Z4, Z4
-	JMP       done59
-
-done59:
+done86:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal62
-	VDIVPS Z2, Z4, Z4
+	JNE    reciprocal89
+	VDIVPS Z4, Z6, Z6
 
-divided63:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VADDPS        Z3, Z4, Z4
-	VMINPS        Z1, Z4, Z4
-	VMAXPS        Z0, Z4, Z4
-	VCVTPS2DQ     Z4, Z5
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z6
-	VCMPPS        $0x1d, Z6, Z4, K1
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z5
+divided90:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VADDPS        Z5, Z6, Z6
+	VMINPS        Z1, Z6, Z6
+	VMAXPS        Z0, Z6, Z6
+	VCVTPS2DQ     Z6, Z7
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z8
+	VCMPPS        $0x1d, Z8, Z6, K1
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z7
+	CMPB          284(CX), $0x00
+	JNE           join91
 	CMPB          76(CX), $0x00
-	JNE           around64
-	VMOVDQU64     Z5, (BX)(R12*4)
+	JNE           around93
+	VMOVDQU64     Z7, (BX)(R13*4)
 
-stored65:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line55
+stored94:
+joined92:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-lines56:
-	CMPB 275(CX), $0x00
-	JNE  tail66
+fewer85:
+	CMPB 283(CX), $0x00
+	JNE  tail95
 
-some41:
-some67:
-	TESTQ R11, R11
-	JLE   done68
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some69
+some57:
+some96:
+	TESTQ       R12, R12
+	JLE         done97
+	MOVQ        $-1, R14
+	BZHIQ       R12, R14, R14
+	KMOVW       R14, K1
+	CMPB        281(CX), $0x00
+	JNE         kind99
+	VCVTPH2PS.Z (DX)(R13*2), K1, Z6
+	JMP         done98
 
-asked70:
-	CMPB        273(CX), $0x00
-	JNE         kind72
-	VCVTPH2PS.Z (DX)(R12*2), K1, Z4
-	JMP         done71
+kind99:
+	VPMOVZXWD.Z (DX)(R13*2), K1, Z6
+	VPSLLD      $0x10, Z6, Z6
+	VMOVAPS     Z6, Z6
+	JMP         done98
 
-kind72:
-	VPMOVZXWD.Z (DX)(R12*2), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
-	VMOVAPS     Z4, Z4
-	JMP         done71
-
-done71:
+done98:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal74
-	VDIVPS Z2, Z4, Z4
+	JNE    reciprocal101
+	VDIVPS Z4, Z6, Z6
 
-divided75:
-	VCMPPS        $0x07, Z4, Z4, K2
-	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
-	VADDPS        Z3, Z4, Z4
-	VMINPS        Z1, Z4, Z4
-	VMAXPS        Z0, Z4, Z4
-	VCVTPS2DQ     Z4, Z5
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z6
-	VCMPPS        $0x1d, Z6, Z4, K2
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z5
-	VMOVDQU32     Z5, K1, (BX)(R12*4)
-	ADDQ          $0x00000010, R12
-	SUBQ          $0x00000010, R11
-	JMP           some67
+divided102:
+	VCMPPS        $0x07, Z6, Z6, K2
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VADDPS        Z5, Z6, Z6
+	VMINPS        Z1, Z6, Z6
+	VMAXPS        Z0, Z6, Z6
+	VCVTPS2DQ     Z6, Z7
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z8
+	VCMPPS        $0x1d, Z8, Z6, K2
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z7
+	CMPB          284(CX), $0x00
+	JNE           join103
+	VMOVDQU32     Z7, K1, (BX)(R13*4)
 
-done68:
-	CMPB 275(CX), $0x00
-	JNE  taken76
+joined104:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some96
 
-done42:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run39
+done97:
+	CMPB 283(CX), $0x00
+	JNE  taken105
+
+done58:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run54
+	CMPB      284(CX), $0x00
+	JEQ       none106
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none106
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z2, Z3, Z0
+	VMOVDQU32 Z0, K1, (R9)
+
+none106:
 	VZEROUPPER
 	RET
 
-head43:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole40
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
+head59:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole56
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some41
+	CMPB 285(CX), $0x00
+	JEQ  some57
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some41
+	ADDQ R14, BX
+	JMP  some57
 
-some46:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*2)
-	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked47
+some62:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*2)
+	PREFETCHT1 64(R12)(R13*2)
+	JMP        asked63
 
-reciprocal51:
+reciprocal67:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z8, Z8
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z9, Z9
+	JMP          divided68
+
+around71:
+	VMOVNTDQ Z10, (BX)(R13*4)
+	VMOVNTDQ Z11, 64(BX)(R13*4)
+	VMOVNTDQ Z12, 128(BX)(R13*4)
+	VMOVNTDQ Z13, 192(BX)(R13*4)
+	JMP      stored72
+
+join69:
+	VMOVDQA64 Z3, Z6
+	VPERMI2PS Z10, Z2, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z11, Z10, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z12, Z11, Z2
+	VMOVNTDQ  Z2, 128(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z13, Z12, Z2
+	VMOVNTDQ  Z2, 192(R9)
+	VMOVDQA64 Z13, Z2
+	ADDQ      $0x00000100, R9
+	JMP       joined70
+
+some73:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	PREFETCHT1 64(R14)(R13*2)
+	JMP        asked74
+
+reciprocal79:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z4, Z4
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z5, Z5
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
+	VDIVPS       Z4, Z8, Z8
 	VMULPS       Z8, Z6, Z6
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
+	VDIVPS       Z4, Z8, Z8
 	VMULPS       Z8, Z7, Z7
-	JMP          divided52
+	JMP          divided80
 
-around53:
-	VMOVNTDQ Z8, (BX)(R12*4)
-	VMOVNTDQ Z9, 64(BX)(R12*4)
-	VMOVNTDQ Z10, 128(BX)(R12*4)
-	VMOVNTDQ Z11, 192(BX)(R12*4)
-	JMP      stored54
+around83:
+	VMOVNTDQ Z8, (BX)(R13*4)
+	VMOVNTDQ Z9, 64(BX)(R13*4)
+	JMP      stored84
 
-some57:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked58
+join81:
+	VMOVDQA64 Z3, Z6
+	VPERMI2PS Z8, Z2, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z9, Z8, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z9, Z2
+	ADDQ      $0x00000080, R9
+	JMP       joined82
 
-reciprocal62:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z5
-	VDIVPS       Z2, Z5, Z5
-	VMULPS       Z5, Z4, Z4
-	JMP          divided63
+reciprocal89:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided90
 
-around64:
-	VMOVNTDQ Z5, (BX)(R12*4)
-	JMP      stored65
+around93:
+	VMOVNTDQ Z7, (BX)(R13*4)
+	JMP      stored94
 
-tail66:
-	TESTQ R11, R11
-	JEQ   done42
+join91:
+	VMOVDQA64 Z3, Z6
+	VPERMI2PS Z7, Z2, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000040, R9
+	JMP       joined92
+
+tail95:
+	TESTQ R12, R12
+	JEQ   done58
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some41
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
+	JEQ   some57
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some41
+	SUBQ  R14, BX
+	JMP   some57
 
-some69:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked70
+reciprocal101:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided102
 
-reciprocal74:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z5
-	VDIVPS       Z2, Z5, Z5
-	VMULPS       Z5, Z4, Z4
-	JMP          divided75
+join103:
+	VMOVDQA64   Z3, Z6
+	VPERMI2PS   Z7, Z2, Z6
+	SUBQ        R12, 256(CX)
+	JG          part107
+	VMOVNTDQ    Z6, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z7, Z3, Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z6
+	VPERMPS     Z2, Z6, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+	JMP         kept108
 
-taken76:
-	ADDQ      R11, R12
+part107:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z2
+	VPERMPS     Z6, Z2, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+kept108:
+	JMP joined104
+
+taken105:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done42
-	CMPB      276(CX), $0x00
-	JEQ       whole40
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z4
-	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole40
+	CMPQ      R13, AX
+	JEQ       done58
+	CMPB      285(CX), $0x00
+	JEQ       whole56
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z6
+	VMOVNTDQ  Z6, -64(R12)
+	JMP       whole56
 
 other2:
-step77:
+step109:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned79
+	JEQ     aligned111
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -9293,19 +9911,19 @@ step77:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some80
+	JMP     some112
 
-aligned79:
+aligned111:
 	CMPB 77(CX), $0x00
-	JEQ  divide81
+	JEQ  divide113
 
-turn82:
+turn114:
 	CMPQ AX, 104(CX)
-	JLT  turns84
+	JLT  turns116
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand85:
+strand117:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z6
 	VBROADCASTSS 2048(R11), Z2
@@ -9314,23 +9932,23 @@ strand85:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block83:
+block115:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near86
+	JEQ        near118
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near86:
-	CMPB      273(CX), $0x00
-	JNE       kind88
+near118:
+	CMPB      281(CX), $0x00
+	JNE       kind120
 	VCVTPH2PS (DX), Z7
 	VCVTPH2PS 32(DX), Z8
 	VCVTPH2PS 64(DX), Z9
 	VCVTPH2PS 96(DX), Z10
-	JMP       done87
+	JMP       done119
 
-kind88:
+kind120:
 	VPMOVZXWD (DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(DX), Z8
@@ -9343,9 +9961,9 @@ kind88:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done87
+	JMP       done119
 
-done87:
+done119:
 	VMINPS        Z7, Z3, Z7
 	VMAXPS        Z7, Z2, Z7
 	VMULPS        Z5, Z7, Z11
@@ -9388,64 +10006,64 @@ done87:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z13
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z14
 	CMPB          76(CX), $0x00
-	JNE           around90
+	JNE           around122
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
 	VMOVDQU64     Z13, 128(BX)
 	VMOVDQU64     Z14, 192(BX)
-	JMP           stored91
+	JMP           stored123
 
-around90:
+around122:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 	VMOVNTDQ Z13, 128(BX)
 	VMOVNTDQ Z14, 192(BX)
 
-stored91:
+stored123:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block83
+	JNE  block115
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand85
+	JNE  strand117
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn82
+	JMP  turn114
 
-turns84:
-divide81:
-turn92:
+turns116:
+divide113:
+turn124:
 	CMPQ AX, 104(CX)
-	JLT  turns94
+	JLT  turns126
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand95:
+strand127:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block93:
+block125:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near96
+	JEQ        near128
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near96:
-	CMPB      273(CX), $0x00
-	JNE       kind98
+near128:
+	CMPB      281(CX), $0x00
+	JNE       kind130
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
-	JMP       done97
+	JMP       done129
 
-kind98:
+kind130:
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(DX), Z5
@@ -9458,18 +10076,18 @@ kind98:
 	VMOVAPS   Z5, Z5
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
-	JMP       done97
+	JMP       done129
 
-done97:
+done129:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal100
+	JNE    reciprocal132
 	VDIVPS Z2, Z4, Z4
 	VDIVPS Z2, Z5, Z5
 	VDIVPS Z2, Z6, Z6
 	VDIVPS Z2, Z7, Z7
-	JMP    divided101
+	JMP    divided133
 
-reciprocal100:
+reciprocal132:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -9483,7 +10101,7 @@ reciprocal100:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided101:
+divided133:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -9518,77 +10136,77 @@ divided101:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around102
+	JNE           around134
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored103
+	JMP           stored135
 
-around102:
+around134:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored103:
+stored135:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block93
+	JNE  block125
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand95
+	JNE  strand127
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn92
+	JMP  turn124
 
-turns94:
-some80:
-some104:
+turns126:
+some112:
+some136:
 	TESTQ      AX, AX
-	JLE        done105
+	JLE        done137
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near106
+	JEQ        near138
 	PREFETCHT1 (DX)(R9*1)
 
-near106:
+near138:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand107:
+strand139:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
-	CMPB         273(CX), $0x00
-	JNE          kind109
+	CMPB         281(CX), $0x00
+	JNE          kind141
 	VCVTPH2PS.Z  (DX), K1, Z4
-	JMP          done108
+	JMP          done140
 
-kind109:
+kind141:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done108
+	JMP         done140
 
-done108:
+done140:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal111
+	JNE    reciprocal143
 	VDIVPS Z2, Z4, Z2
-	JMP    divided112
+	JMP    divided144
 
-reciprocal111:
+reciprocal143:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z2
 
-divided112:
+divided144:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -9605,7 +10223,7 @@ divided112:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand107
+	JNE           strand139
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -9613,29 +10231,29 @@ divided112:
 	ADDQ          $+32, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some104
+	JMP           some136
 
-done105:
+done137:
 	TESTQ DI, DI
-	JL    whole113
+	JL    whole145
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned79
+	JMP   aligned111
 
-whole113:
+whole145:
 	DECQ R8
-	JEQ  steps78
+	JEQ  steps110
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step77
+	JMP  step109
 
-steps78:
+steps110:
 	VZEROUPPER
 	RET
 
@@ -9654,30 +10272,30 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
-	JEQ   none115
+	JEQ   none147
 	LEAQ  16640(R8), R9
 
-block116:
+block148:
 	CMPQ       AX, $0x00000040
-	JLT        blocks117
+	JLT        blocks149
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near118
+	JEQ        near150
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near118:
-	CMPB      273(CX), $0x00
-	JNE       kind120
+near150:
+	CMPB      281(CX), $0x00
+	JNE       kind152
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
-	JMP       done119
+	JMP       done151
 
-kind120:
+kind152:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -9690,9 +10308,9 @@ kind120:
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
-	JMP       done119
+	JMP       done151
 
-done119:
+done151:
 	VMOVUPS     (R8), Z14
 	VMOVUPS     4160(R8), Z15
 	VMINPS      Z10, Z15, Z10
@@ -9718,13 +10336,13 @@ done119:
 	VMULPS      12672(R8), Z13, Z12
 	VFMADD231PS 8512(R8), Z13, Z12
 	CMPB        73(CX), $0x00
-	JEQ         loaded122
+	JEQ         loaded154
 	VMOVUPS     (DI), Z4
 	VMOVUPS     64(DI), Z5
 	VMOVUPS     128(DI), Z6
 	VMOVUPS     192(DI), Z7
 
-loaded122:
+loaded154:
 	VCMPPS        $0x07, Z14, Z14, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -9751,20 +10369,20 @@ loaded122:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z16
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around123
+	JNE           around155
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored124
+	JMP           stored156
 
-around123:
+around155:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored124:
+stored156:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -9772,30 +10390,30 @@ stored124:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block116
+	JMP  block148
 
-blocks117:
-none115:
+blocks149:
+none147:
 	CMPQ         AX, $0x00000200
-	JLT          divide125
+	JLT          divide157
 	CMPB         72(CX), $0x00
-	JNE          divide125
+	JNE          divide157
 	CMPB         73(CX), $0x00
-	JNE          divide125
+	JNE          divide157
 	CMPB         75(CX), $0x00
-	JNE          divide125
+	JNE          divide157
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide125
+	JHI          divide157
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide125
+	JHI          divide157
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide125
+	JHI          divide157
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -9806,7 +10424,7 @@ none115:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide125
+	JNE          divide157
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -9816,25 +10434,25 @@ none115:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block126:
+block158:
 	CMPQ       AX, $0x00000040
-	JLT        blocks127
+	JLT        blocks159
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near128
+	JEQ        near160
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near128:
-	CMPB      273(CX), $0x00
-	JNE       kind130
+near160:
+	CMPB      281(CX), $0x00
+	JNE       kind162
 	VCVTPH2PS (DX), Z14
 	VCVTPH2PS 32(DX), Z15
 	VCVTPH2PS 64(DX), Z16
 	VCVTPH2PS 96(DX), Z17
-	JMP       done129
+	JMP       done161
 
-kind130:
+kind162:
 	VPMOVZXWD (DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(DX), Z15
@@ -9847,9 +10465,9 @@ kind130:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done129
+	JMP       done161
 
-done129:
+done161:
 	VMINPS        Z14, Z11, Z14
 	VMAXPS        Z14, Z10, Z14
 	VMULPS        Z13, Z14, Z18
@@ -9892,64 +10510,64 @@ done129:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z20
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z21
 	CMPB          76(CX), $0x00
-	JNE           around132
+	JNE           around164
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z19, 64(BX)
 	VMOVDQU64     Z20, 128(BX)
 	VMOVDQU64     Z21, 192(BX)
-	JMP           stored133
+	JMP           stored165
 
-around132:
+around164:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z19, 64(BX)
 	VMOVNTDQ Z20, 128(BX)
 	VMOVNTDQ Z21, 192(BX)
 
-stored133:
+stored165:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block126
+	JMP  block158
 
-blocks127:
-divide125:
-block134:
+blocks159:
+divide157:
+block166:
 	CMPQ       AX, $0x00000040
-	JLT        blocks135
+	JLT        blocks167
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near136
+	JEQ        near168
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near136:
+near168:
 	CMPB    72(CX), $0x00
-	JEQ     loaded137
+	JEQ     loaded169
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded137:
+loaded169:
 	CMPB    73(CX), $0x00
-	JEQ     loaded138
+	JEQ     loaded170
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded138:
-	CMPB      273(CX), $0x00
-	JNE       kind140
+loaded170:
+	CMPB      281(CX), $0x00
+	JNE       kind172
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
-	JMP       done139
+	JMP       done171
 
-kind140:
+kind172:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -9962,18 +10580,18 @@ kind140:
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
-	JMP       done139
+	JMP       done171
 
-done139:
+done171:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal142
+	JNE    reciprocal174
 	VDIVPS Z0, Z10, Z10
 	VDIVPS Z1, Z11, Z11
 	VDIVPS Z2, Z12, Z12
 	VDIVPS Z3, Z13, Z13
-	JMP    divided143
+	JMP    divided175
 
-reciprocal142:
+reciprocal174:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -9987,7 +10605,7 @@ reciprocal142:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided143:
+divided175:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -10022,67 +10640,67 @@ divided143:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z16
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around144
+	JNE           around176
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored145
+	JMP           stored177
 
-around144:
+around176:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored145:
+stored177:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block134
+	JMP  block166
 
-blocks135:
-some146:
+blocks167:
+some178:
 	TESTQ     AX, AX
-	JLE       done147
+	JLE       done179
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded148
+	JEQ       loaded180
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded148:
+loaded180:
 	CMPB      73(CX), $0x00
-	JEQ       loaded149
+	JEQ       loaded181
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded149:
-	CMPB        273(CX), $0x00
-	JNE         kind151
+loaded181:
+	CMPB        281(CX), $0x00
+	JNE         kind183
 	VCVTPH2PS.Z (DX), K1, Z10
-	JMP         done150
+	JMP         done182
 
-kind151:
+kind183:
 	VPMOVZXWD.Z (DX), K1, Z10
 	VPSLLD      $0x10, Z10, Z10
 	VMOVAPS     Z10, Z10
-	JMP         done150
+	JMP         done182
 
-done150:
+done182:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal153
+	JNE    reciprocal185
 	VDIVPS Z0, Z10, Z10
-	JMP    divided154
+	JMP    divided186
 
-reciprocal153:
+reciprocal185:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided154:
+divided186:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -10098,10 +10716,10 @@ divided154:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some146
+	JMP           some178
 
-done147:
-	DECQ 264(CX)
+done179:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -10131,7 +10749,9 @@ TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
+	JNE          shared3
+	CMPB         284(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -10141,465 +10761,760 @@ TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $64-16
 	JEQ          other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	CMPB 77(CX), $0x00
-	JEQ  divide4
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	CMPB        77(CX), $0x00
+	JEQ         divide4
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near7
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z0
+	VPSUBD.BCST 256(CX), Z0, Z1
+	VPERMPS     Z2, Z1, Z2
+	VPADDD.BCST 256(CX), Z0, Z3
 
+near7:
 run6:
 	VBROADCASTSS (SI), Z0
-	VBROADCASTSS 1024(SI), Z4
+	VBROADCASTSS 1024(SI), Z6
 	VBROADCASTSS 2048(SI), Z0
 	VBROADCASTSS 2560(SI), Z1
-	VBROADCASTSS 3072(SI), Z2
-	VBROADCASTSS 3584(SI), Z3
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head10
+	VBROADCASTSS 3072(SI), Z4
+	VBROADCASTSS 3584(SI), Z5
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head11
 
-whole7:
-	CMPQ R12, DI
-	JGT  rest12
+whole8:
+	CMPQ R13, DI
+	JGT  rest13
 
-next11:
-	TESTQ R9, R9
-	JNE   some13
+next12:
+	TESTQ R10, R10
+	JNE   some14
 
-asked14:
-	VMOVUPS       (DX)(R12*4), Z5
-	VMOVUPS       64(DX)(R12*4), Z6
-	VMOVUPS       128(DX)(R12*4), Z7
-	VMOVUPS       192(DX)(R12*4), Z8
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z9
-	VFMADD231PS   Z2, Z5, Z9
-	VMINPS        Z6, Z1, Z6
-	VMAXPS        Z6, Z0, Z6
-	VMULPS        Z3, Z6, Z5
-	VFMADD231PS   Z2, Z6, Z5
+asked15:
+	VMOVUPS       (DX)(R13*4), Z7
+	VMOVUPS       64(DX)(R13*4), Z8
+	VMOVUPS       128(DX)(R13*4), Z9
+	VMOVUPS       192(DX)(R13*4), Z10
 	VMINPS        Z7, Z1, Z7
 	VMAXPS        Z7, Z0, Z7
-	VMULPS        Z3, Z7, Z6
-	VFMADD231PS   Z2, Z7, Z6
+	VMULPS        Z5, Z7, Z11
+	VFMADD231PS   Z4, Z7, Z11
 	VMINPS        Z8, Z1, Z8
 	VMAXPS        Z8, Z0, Z8
-	VMULPS        Z3, Z8, Z7
-	VFMADD231PS   Z2, Z8, Z7
+	VMULPS        Z5, Z8, Z7
+	VFMADD231PS   Z4, Z8, Z7
+	VMINPS        Z9, Z1, Z9
+	VMAXPS        Z9, Z0, Z9
+	VMULPS        Z5, Z9, Z8
+	VFMADD231PS   Z4, Z9, Z8
+	VMINPS        Z10, Z1, Z10
+	VMAXPS        Z10, Z0, Z10
+	VMULPS        Z5, Z10, Z9
+	VFMADD231PS   Z4, Z10, Z9
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z6, Z10, Z10
+	VADDPS        Z6, Z7, Z7
+	VADDPS        Z6, Z8, Z8
+	VADDPS        Z6, Z9, Z9
+	CMPB          284(CX), $0x00
+	JNE           join16
+	CMPB          76(CX), $0x00
+	JNE           around18
+	VMOVDQU64     Z10, (BX)(R13*4)
+	VMOVDQU64     Z7, 64(BX)(R13*4)
+	VMOVDQU64     Z8, 128(BX)(R13*4)
+	VMOVDQU64     Z9, 192(BX)(R13*4)
+
+stored19:
+joined17:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next12
+
+rest13:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done10
+	CMPQ  R12, $0x00000020
+	JLT   fewer20
+	TESTQ R10, R10
+	JNE   some21
+
+asked22:
+	VMOVUPS       (DX)(R13*4), Z7
+	VMOVUPS       64(DX)(R13*4), Z8
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z9
+	VFMADD231PS   Z4, Z7, Z9
+	VMINPS        Z8, Z1, Z8
+	VMAXPS        Z8, Z0, Z8
+	VMULPS        Z5, Z8, Z7
+	VFMADD231PS   Z4, Z8, Z7
 	VCMPPS        $0x07, Z9, Z9, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
+	VCMPPS        $0x07, Z7, Z7, K2
 	VRNDSCALEPS.Z $0x08, Z9, K1, Z8
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z4, Z8, Z8
-	VADDPS        Z4, Z5, Z5
-	VADDPS        Z4, Z6, Z6
-	VADDPS        Z4, Z7, Z7
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VADDPS        Z6, Z8, Z8
+	VADDPS        Z6, Z7, Z7
+	CMPB          284(CX), $0x00
+	JNE           join23
 	CMPB          76(CX), $0x00
-	JNE           around15
-	VMOVDQU64     Z8, (BX)(R12*4)
-	VMOVDQU64     Z5, 64(BX)(R12*4)
-	VMOVDQU64     Z6, 128(BX)(R12*4)
-	VMOVDQU64     Z7, 192(BX)(R12*4)
+	JNE           around25
+	VMOVDQU64     Z8, (BX)(R13*4)
+	VMOVDQU64     Z7, 64(BX)(R13*4)
 
-stored16:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next11
+stored26:
+joined24:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
 
-rest12:
-	MOVQ AX, R11
-	SUBQ R12, R11
+fewer20:
+	CMPQ  R12, $0x00000010
+	JLT   fewer27
+	TESTQ R10, R10
+	JNE   some28
 
-line17:
-	CMPQ  R11, $0x00000010
-	JLT   lines18
-	TESTQ R9, R9
-	JNE   some19
-
-asked20:
-	VMOVUPS       (DX)(R12*4), Z5
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z6
-	VFMADD231PS   Z2, Z5, Z6
-	VCMPPS        $0x07, Z6, Z6, K1
-	VRNDSCALEPS.Z $0x08, Z6, K1, Z5
-	VADDPS        Z4, Z5, Z5
+asked29:
+	VMOVUPS       (DX)(R13*4), Z7
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z8
+	VFMADD231PS   Z4, Z7, Z8
+	VCMPPS        $0x07, Z8, Z8, K1
+	VRNDSCALEPS.Z $0x08, Z8, K1, Z7
+	VADDPS        Z6, Z7, Z7
+	CMPB          284(CX), $0x00
+	JNE           join30
 	CMPB          76(CX), $0x00
-	JNE           around21
-	VMOVDQU64     Z5, (BX)(R12*4)
+	JNE           around32
+	VMOVDQU64     Z7, (BX)(R13*4)
 
-stored22:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line17
+stored33:
+joined31:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-lines18:
-	CMPB 275(CX), $0x00
-	JNE  tail23
+fewer27:
+	CMPB 283(CX), $0x00
+	JNE  tail34
 
-some8:
-some24:
-	TESTQ R11, R11
-	JLE   done25
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some26
-
-asked27:
-	VMOVUPS.Z     (DX)(R12*4), K1, Z5
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z6
-	VFMADD231PS   Z2, Z5, Z6
-	VCMPPS        $0x07, Z6, Z6, K2
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z5
-	VADDPS        Z4, Z5, Z5
-	VMOVUPS       Z5, K1, (BX)(R12*4)
-	ADDQ          $0x00000010, R12
-	SUBQ          $0x00000010, R11
-	JMP           some24
-
-done25:
-	CMPB 275(CX), $0x00
-	JNE  taken28
-
-done9:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run6
-	VZEROUPPER
-	RET
-
-head10:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole7
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
-	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some8
-	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some8
-
-some13:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*4)
-	PREFETCHT1 64(R11)(R12*4)
-	PREFETCHT1 128(R11)(R12*4)
-	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked14
-
-around15:
-	VMOVNTDQ Z8, (BX)(R12*4)
-	VMOVNTDQ Z5, 64(BX)(R12*4)
-	VMOVNTDQ Z6, 128(BX)(R12*4)
-	VMOVNTDQ Z7, 192(BX)(R12*4)
-	JMP      stored16
-
-some19:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked20
-
-around21:
-	VMOVNTDQ Z5, (BX)(R12*4)
-	JMP      stored22
-
-tail23:
-	TESTQ R11, R11
-	JEQ   done9
-	MOVQ  BX, 248(CX)
-	CMPQ  R8, $0x01
-	JEQ   some8
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
-	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some8
-
-some26:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked27
-
-taken28:
-	ADDQ      R11, R12
-	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done9
-	CMPB      276(CX), $0x00
-	JEQ       whole7
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z5
-	VMOVNTDQ  Z5, -64(R11)
-	JMP       whole7
-
-divide4:
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run30:
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS 1024(SI), Z3
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head34
-
-whole31:
-	CMPQ R12, DI
-	JGT  rest36
-
-next35:
-	TESTQ R9, R9
+some9:
+some35:
+	TESTQ R12, R12
+	JLE   done36
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
 	JNE   some37
 
 asked38:
-	VMOVUPS (DX)(R12*4), Z4
-	VMOVUPS 64(DX)(R12*4), Z5
-	VMOVUPS 128(DX)(R12*4), Z6
-	VMOVUPS 192(DX)(R12*4), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal39
-	VDIVPS  Z2, Z4, Z4
-	VDIVPS  Z2, Z5, Z5
-	VDIVPS  Z2, Z6, Z6
-	VDIVPS  Z2, Z7, Z7
+	VMOVUPS.Z     (DX)(R13*4), K1, Z7
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z8
+	VFMADD231PS   Z4, Z7, Z8
+	VCMPPS        $0x07, Z8, Z8, K2
+	VRNDSCALEPS.Z $0x08, Z8, K2, Z7
+	VADDPS        Z6, Z7, Z7
+	CMPB          284(CX), $0x00
+	JNE           join39
+	VMOVUPS       Z7, K1, (BX)(R13*4)
 
-divided40:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z3, Z4, Z4
-	VADDPS        Z3, Z5, Z5
-	VADDPS        Z3, Z6, Z6
-	VADDPS        Z3, Z7, Z7
-	VMINPS        Z1, Z4, Z4
-	VMINPS        Z1, Z5, Z5
-	VMINPS        Z1, Z6, Z6
-	VMINPS        Z1, Z7, Z7
-	VMAXPS        Z0, Z4, Z4
-	VMAXPS        Z0, Z5, Z5
-	VMAXPS        Z0, Z6, Z6
-	VMAXPS        Z0, Z7, Z7
-	CMPB          76(CX), $0x00
-	JNE           around41
-	VMOVDQU64     Z4, (BX)(R12*4)
-	VMOVDQU64     Z5, 64(BX)(R12*4)
-	VMOVDQU64     Z6, 128(BX)(R12*4)
-	VMOVDQU64     Z7, 192(BX)(R12*4)
+joined40:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some35
 
-stored42:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next35
+done36:
+	CMPB 283(CX), $0x00
+	JNE  taken41
 
-rest36:
-	MOVQ AX, R11
-	SUBQ R12, R11
+done10:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run6
+	CMPB      284(CX), $0x00
+	JEQ       none42
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none42
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z2, Z3, Z0
+	VMOVDQU32 Z0, K1, (R9)
 
-line43:
-	CMPQ  R11, $0x00000010
-	JLT   lines44
-	TESTQ R9, R9
-	JNE   some45
-
-asked46:
-	VMOVUPS (DX)(R12*4), Z4
-	CMPB    75(CX), $0x00
-	JNE     reciprocal47
-	VDIVPS  Z2, Z4, Z4
-
-divided48:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VADDPS        Z3, Z4, Z4
-	VMINPS        Z1, Z4, Z4
-	VMAXPS        Z0, Z4, Z4
-	CMPB          76(CX), $0x00
-	JNE           around49
-	VMOVDQU64     Z4, (BX)(R12*4)
-
-stored50:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line43
-
-lines44:
-	CMPB 275(CX), $0x00
-	JNE  tail51
-
-some32:
-some52:
-	TESTQ R11, R11
-	JLE   done53
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some54
-
-asked55:
-	VMOVUPS.Z (DX)(R12*4), K1, Z4
-	CMPB      75(CX), $0x00
-	JNE       reciprocal56
-	VDIVPS    Z2, Z4, Z4
-
-divided57:
-	VCMPPS        $0x07, Z4, Z4, K2
-	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
-	VADDPS        Z3, Z4, Z4
-	VMINPS        Z1, Z4, Z4
-	VMAXPS        Z0, Z4, Z4
-	VMOVUPS       Z4, K1, (BX)(R12*4)
-	ADDQ          $0x00000010, R12
-	SUBQ          $0x00000010, R11
-	JMP           some52
-
-done53:
-	CMPB 275(CX), $0x00
-	JNE  taken58
-
-done33:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run30
+none42:
 	VZEROUPPER
 	RET
 
-head34:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole31
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
+head11:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole8
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some32
+	CMPB 285(CX), $0x00
+	JEQ  some9
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some32
+	ADDQ R14, BX
+	JMP  some9
 
-some37:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*4)
-	PREFETCHT1 64(R11)(R12*4)
-	PREFETCHT1 128(R11)(R12*4)
-	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked38
+some14:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*4)
+	PREFETCHT1 64(R12)(R13*4)
+	PREFETCHT1 128(R12)(R13*4)
+	PREFETCHT1 192(R12)(R13*4)
+	JMP        asked15
 
-reciprocal39:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z4, Z4
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z5, Z5
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z6, Z6
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z7, Z7
-	JMP          divided40
+around18:
+	VMOVNTDQ Z10, (BX)(R13*4)
+	VMOVNTDQ Z7, 64(BX)(R13*4)
+	VMOVNTDQ Z8, 128(BX)(R13*4)
+	VMOVNTDQ Z9, 192(BX)(R13*4)
+	JMP      stored19
 
-around41:
-	VMOVNTDQ Z4, (BX)(R12*4)
-	VMOVNTDQ Z5, 64(BX)(R12*4)
-	VMOVNTDQ Z6, 128(BX)(R12*4)
-	VMOVNTDQ Z7, 192(BX)(R12*4)
-	JMP      stored42
+join16:
+	VMOVDQA64 Z3, Z11
+	VPERMI2PS Z10, Z2, Z11
+	VMOVNTDQ  Z11, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z7, Z10, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z8, Z7, Z2
+	VMOVNTDQ  Z2, 128(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z9, Z8, Z2
+	VMOVNTDQ  Z2, 192(R9)
+	VMOVDQA64 Z9, Z2
+	ADDQ      $0x00000100, R9
+	JMP       joined17
 
-some45:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked46
+some21:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	PREFETCHT1 64(R14)(R13*4)
+	JMP        asked22
 
-reciprocal47:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z5
-	VDIVPS       Z2, Z5, Z5
-	VMULPS       Z5, Z4, Z4
-	JMP          divided48
+around25:
+	VMOVNTDQ Z8, (BX)(R13*4)
+	VMOVNTDQ Z7, 64(BX)(R13*4)
+	JMP      stored26
 
-around49:
-	VMOVNTDQ Z4, (BX)(R12*4)
-	JMP      stored50
+join23:
+	VMOVDQA64 Z3, Z9
+	VPERMI2PS Z8, Z2, Z9
+	VMOVNTDQ  Z9, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z7, Z8, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000080, R9
+	JMP       joined24
 
-tail51:
-	TESTQ R11, R11
-	JEQ   done33
+some28:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked29
+
+around32:
+	VMOVNTDQ Z7, (BX)(R13*4)
+	JMP      stored33
+
+join30:
+	VMOVDQA64 Z3, Z8
+	VPERMI2PS Z7, Z2, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000040, R9
+	JMP       joined31
+
+tail34:
+	TESTQ R12, R12
+	JEQ   done10
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some32
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
+	JEQ   some9
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some32
+	SUBQ  R14, BX
+	JMP   some9
+
+some37:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked38
+
+join39:
+	VMOVDQA64   Z3, Z8
+	VPERMI2PS   Z7, Z2, Z8
+	SUBQ        R12, 256(CX)
+	JG          part43
+	VMOVNTDQ    Z8, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z7, Z3, Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z7
+	VPERMPS     Z2, Z7, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+	JMP         kept44
+
+part43:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z2
+	VPERMPS     Z8, Z2, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+kept44:
+	JMP joined40
+
+taken41:
+	ADDQ      R12, R13
+	MOVQ      248(CX), BX
+	CMPQ      R13, AX
+	JEQ       done10
+	CMPB      285(CX), $0x00
+	JEQ       whole8
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z7
+	VMOVNTDQ  Z7, -64(R12)
+	JMP       whole8
+
+divide4:
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near47
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z4
+	VPERMPS     Z2, Z4, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+near47:
+run46:
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS 1024(SI), Z5
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head51
+
+whole48:
+	CMPQ R13, DI
+	JGT  rest53
+
+next52:
+	TESTQ R10, R10
+	JNE   some54
+
+asked55:
+	VMOVUPS (DX)(R13*4), Z6
+	VMOVUPS 64(DX)(R13*4), Z7
+	VMOVUPS 128(DX)(R13*4), Z8
+	VMOVUPS 192(DX)(R13*4), Z9
+	CMPB    75(CX), $0x00
+	JNE     reciprocal56
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
+	VDIVPS  Z4, Z8, Z8
+	VDIVPS  Z4, Z9, Z9
+
+divided57:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VADDPS        Z5, Z8, Z8
+	VADDPS        Z5, Z9, Z9
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMINPS        Z1, Z8, Z8
+	VMINPS        Z1, Z9, Z9
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VMAXPS        Z0, Z8, Z8
+	VMAXPS        Z0, Z9, Z9
+	CMPB          284(CX), $0x00
+	JNE           join58
+	CMPB          76(CX), $0x00
+	JNE           around60
+	VMOVDQU64     Z6, (BX)(R13*4)
+	VMOVDQU64     Z7, 64(BX)(R13*4)
+	VMOVDQU64     Z8, 128(BX)(R13*4)
+	VMOVDQU64     Z9, 192(BX)(R13*4)
+
+stored61:
+joined59:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next52
+
+rest53:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done50
+	CMPQ  R12, $0x00000020
+	JLT   fewer62
+	TESTQ R10, R10
+	JNE   some63
+
+asked64:
+	VMOVUPS (DX)(R13*4), Z6
+	VMOVUPS 64(DX)(R13*4), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal65
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
+
+divided66:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	CMPB          284(CX), $0x00
+	JNE           join67
+	CMPB          76(CX), $0x00
+	JNE           around69
+	VMOVDQU64     Z6, (BX)(R13*4)
+	VMOVDQU64     Z7, 64(BX)(R13*4)
+
+stored70:
+joined68:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
+
+fewer62:
+	CMPQ  R12, $0x00000010
+	JLT   fewer71
+	TESTQ R10, R10
+	JNE   some72
+
+asked73:
+	VMOVUPS (DX)(R13*4), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal74
+	VDIVPS  Z4, Z6, Z6
+
+divided75:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VADDPS        Z5, Z6, Z6
+	VMINPS        Z1, Z6, Z6
+	VMAXPS        Z0, Z6, Z6
+	CMPB          284(CX), $0x00
+	JNE           join76
+	CMPB          76(CX), $0x00
+	JNE           around78
+	VMOVDQU64     Z6, (BX)(R13*4)
+
+stored79:
+joined77:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+
+fewer71:
+	CMPB 283(CX), $0x00
+	JNE  tail80
+
+some49:
+some81:
+	TESTQ R12, R12
+	JLE   done82
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some83
+
+asked84:
+	VMOVUPS.Z (DX)(R13*4), K1, Z6
+	CMPB      75(CX), $0x00
+	JNE       reciprocal85
+	VDIVPS    Z4, Z6, Z6
+
+divided86:
+	VCMPPS        $0x07, Z6, Z6, K2
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VADDPS        Z5, Z6, Z6
+	VMINPS        Z1, Z6, Z6
+	VMAXPS        Z0, Z6, Z6
+	CMPB          284(CX), $0x00
+	JNE           join87
+	VMOVUPS       Z6, K1, (BX)(R13*4)
+
+joined88:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some81
+
+done82:
+	CMPB 283(CX), $0x00
+	JNE  taken89
+
+done50:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run46
+	CMPB      284(CX), $0x00
+	JEQ       none90
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none90
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z2, Z3, Z0
+	VMOVDQU32 Z0, K1, (R9)
+
+none90:
+	VZEROUPPER
+	RET
+
+head51:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole48
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
+	MOVQ BX, 248(CX)
+	CMPB 285(CX), $0x00
+	JEQ  some49
+	LEAQ (SP), BX
+	ADDQ R14, BX
+	JMP  some49
 
 some54:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*4)
+	PREFETCHT1 64(R12)(R13*4)
+	PREFETCHT1 128(R12)(R13*4)
+	PREFETCHT1 192(R12)(R13*4)
 	JMP        asked55
 
 reciprocal56:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z5
-	VDIVPS       Z2, Z5, Z5
-	VMULPS       Z5, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z8, Z8
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z9, Z9
 	JMP          divided57
 
-taken58:
-	ADDQ      R11, R12
+around60:
+	VMOVNTDQ Z6, (BX)(R13*4)
+	VMOVNTDQ Z7, 64(BX)(R13*4)
+	VMOVNTDQ Z8, 128(BX)(R13*4)
+	VMOVNTDQ Z9, 192(BX)(R13*4)
+	JMP      stored61
+
+join58:
+	VMOVDQA64 Z3, Z10
+	VPERMI2PS Z6, Z2, Z10
+	VMOVNTDQ  Z10, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z8, Z7, Z2
+	VMOVNTDQ  Z2, 128(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z9, Z8, Z2
+	VMOVNTDQ  Z2, 192(R9)
+	VMOVDQA64 Z9, Z2
+	ADDQ      $0x00000100, R9
+	JMP       joined59
+
+some63:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	PREFETCHT1 64(R14)(R13*4)
+	JMP        asked64
+
+reciprocal65:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z4, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z4, Z8, Z8
+	VMULPS       Z8, Z7, Z7
+	JMP          divided66
+
+around69:
+	VMOVNTDQ Z6, (BX)(R13*4)
+	VMOVNTDQ Z7, 64(BX)(R13*4)
+	JMP      stored70
+
+join67:
+	VMOVDQA64 Z3, Z8
+	VPERMI2PS Z6, Z2, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000080, R9
+	JMP       joined68
+
+some72:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked73
+
+reciprocal74:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided75
+
+around78:
+	VMOVNTDQ Z6, (BX)(R13*4)
+	JMP      stored79
+
+join76:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PS Z6, Z2, Z7
+	VMOVNTDQ  Z7, (R9)
+	VMOVDQA64 Z6, Z2
+	ADDQ      $0x00000040, R9
+	JMP       joined77
+
+tail80:
+	TESTQ R12, R12
+	JEQ   done50
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some49
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
+	LEAQ  (SP), BX
+	SUBQ  R14, BX
+	JMP   some49
+
+some83:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked84
+
+reciprocal85:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided86
+
+join87:
+	VMOVDQA64   Z3, Z7
+	VPERMI2PS   Z6, Z2, Z7
+	SUBQ        R12, 256(CX)
+	JG          part91
+	VMOVNTDQ    Z7, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z6, Z3, Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z6
+	VPERMPS     Z2, Z6, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+	JMP         kept92
+
+part91:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z2
+	VPERMPS     Z7, Z2, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+kept92:
+	JMP joined88
+
+taken89:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done33
-	CMPB      276(CX), $0x00
-	JEQ       whole31
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z4
-	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole31
+	CMPQ      R13, AX
+	JEQ       done50
+	CMPB      285(CX), $0x00
+	JEQ       whole48
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z6
+	VMOVNTDQ  Z6, -64(R12)
+	JMP       whole48
 
 other2:
-step59:
+step93:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned61
+	JEQ     aligned95
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -10609,19 +11524,19 @@ step59:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some62
+	JMP     some96
 
-aligned61:
+aligned95:
 	CMPB 77(CX), $0x00
-	JEQ  divide63
+	JEQ  divide97
 
-turn64:
+turn98:
 	CMPQ AX, 104(CX)
-	JLT  turns66
+	JLT  turns100
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand67:
+strand101:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z6
 	VBROADCASTSS 2048(R11), Z2
@@ -10630,16 +11545,16 @@ strand67:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block65:
+block99:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near68
+	JEQ        near102
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near68:
+near102:
 	VMOVUPS       (DX), Z7
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -10673,70 +11588,70 @@ near68:
 	VADDPS        Z6, Z8, Z8
 	VADDPS        Z6, Z9, Z9
 	CMPB          76(CX), $0x00
-	JNE           around69
+	JNE           around103
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z7, 64(BX)
 	VMOVDQU64     Z8, 128(BX)
 	VMOVDQU64     Z9, 192(BX)
-	JMP           stored70
+	JMP           stored104
 
-around69:
+around103:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z7, 64(BX)
 	VMOVNTDQ Z8, 128(BX)
 	VMOVNTDQ Z9, 192(BX)
 
-stored70:
+stored104:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block65
+	JNE  block99
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand67
+	JNE  strand101
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn64
+	JMP  turn98
 
-turns66:
-divide63:
-turn71:
+turns100:
+divide97:
+turn105:
 	CMPQ AX, 104(CX)
-	JLT  turns73
+	JLT  turns107
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand74:
+strand108:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block72:
+block106:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near75
+	JEQ        near109
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near75:
+near109:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal76
+	JNE     reciprocal110
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided77
+	JMP     divided111
 
-reciprocal76:
+reciprocal110:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -10750,7 +11665,7 @@ reciprocal76:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided77:
+divided111:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -10772,66 +11687,66 @@ divided77:
 	VMAXPS        Z0, Z6, Z6
 	VMAXPS        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around78
+	JNE           around112
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored79
+	JMP           stored113
 
-around78:
+around112:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored79:
+stored113:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block72
+	JNE  block106
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand74
+	JNE  strand108
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn71
+	JMP  turn105
 
-turns73:
-some62:
-some80:
+turns107:
+some96:
+some114:
 	TESTQ      AX, AX
-	JLE        done81
+	JLE        done115
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near82
+	JEQ        near116
 	PREFETCHT1 (DX)(R9*1)
 
-near82:
+near116:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand83:
+strand117:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal84
+	JNE          reciprocal118
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided85
+	JMP          divided119
 
-reciprocal84:
+reciprocal118:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z2
 
-divided85:
+divided119:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -10844,7 +11759,7 @@ divided85:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand83
+	JNE           strand117
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -10852,29 +11767,29 @@ divided85:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some80
+	JMP           some114
 
-done81:
+done115:
 	TESTQ DI, DI
-	JL    whole86
+	JL    whole120
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned61
+	JMP   aligned95
 
-whole86:
+whole120:
 	DECQ R8
-	JEQ  steps60
+	JEQ  steps94
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step59
+	JMP  step93
 
-steps60:
+steps94:
 	VZEROUPPER
 	RET
 
@@ -10894,25 +11809,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide88
+	JLT          divide122
 	CMPB         72(CX), $0x00
-	JNE          divide88
+	JNE          divide122
 	CMPB         73(CX), $0x00
-	JNE          divide88
+	JNE          divide122
 	CMPB         75(CX), $0x00
-	JNE          divide88
+	JNE          divide122
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide88
+	JHI          divide122
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide122
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide122
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -10923,7 +11838,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide88
+	JNE          divide122
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -10933,18 +11848,18 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block89:
+block123:
 	CMPQ       AX, $0x00000040
-	JLT        blocks90
+	JLT        blocks124
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near91
+	JEQ        near125
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near91:
+near125:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -10978,70 +11893,70 @@ near91:
 	VADDPS        Z6, Z15, Z15
 	VADDPS        Z7, Z16, Z16
 	CMPB          76(CX), $0x00
-	JNE           around92
+	JNE           around126
 	VMOVDQU64     Z17, (BX)
 	VMOVDQU64     Z14, 64(BX)
 	VMOVDQU64     Z15, 128(BX)
 	VMOVDQU64     Z16, 192(BX)
-	JMP           stored93
+	JMP           stored127
 
-around92:
+around126:
 	VMOVNTDQ Z17, (BX)
 	VMOVNTDQ Z14, 64(BX)
 	VMOVNTDQ Z15, 128(BX)
 	VMOVNTDQ Z16, 192(BX)
 
-stored93:
+stored127:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block89
+	JMP  block123
 
-blocks90:
-divide88:
-block94:
+blocks124:
+divide122:
+block128:
 	CMPQ       AX, $0x00000040
-	JLT        blocks95
+	JLT        blocks129
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near96
+	JEQ        near130
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near96:
+near130:
 	CMPB    72(CX), $0x00
-	JEQ     loaded97
+	JEQ     loaded131
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded97:
+loaded131:
 	CMPB    73(CX), $0x00
-	JEQ     loaded98
+	JEQ     loaded132
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded98:
+loaded132:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal99
+	JNE     reciprocal133
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided100
+	JMP     divided134
 
-reciprocal99:
+reciprocal133:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -11055,7 +11970,7 @@ reciprocal99:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided100:
+divided134:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -11077,56 +11992,56 @@ divided100:
 	VMAXPS        Z8, Z12, Z12
 	VMAXPS        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around101
+	JNE           around135
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored102
+	JMP           stored136
 
-around101:
+around135:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored102:
+stored136:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block94
+	JMP  block128
 
-blocks95:
-some103:
+blocks129:
+some137:
 	TESTQ     AX, AX
-	JLE       done104
+	JLE       done138
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded105
+	JEQ       loaded139
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded105:
+loaded139:
 	CMPB      73(CX), $0x00
-	JEQ       loaded106
+	JEQ       loaded140
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded106:
+loaded140:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal107
+	JNE       reciprocal141
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided108
+	JMP       divided142
 
-reciprocal107:
+reciprocal141:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided108:
+divided142:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -11138,10 +12053,10 @@ divided108:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some103
+	JMP           some137
 
-done104:
-	DECQ 264(CX)
+done138:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -11171,7 +12086,9 @@ TEXT ·quantizeAVX512F64F64(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Z0
 	VBROADCASTSD 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
+	JNE          shared3
+	CMPB         284(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -11181,253 +12098,406 @@ TEXT ·quantizeAVX512F64F64(SB), NOSPLIT, $64-16
 	JEQ          other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -32(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -32(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x03, R12
+	NEGQ        R12
+	ADDQ        $0x08, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z2
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z4
+	VPERMPD     Z2, Z4, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
 
+near6:
 run5:
-	VBROADCASTSD (SI), Z2
-	VBROADCASTSD 1024(SI), Z3
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSD (SI), Z4
+	VBROADCASTSD 1024(SI), Z5
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, DI
-	JGT  rest11
+whole7:
+	CMPQ R13, DI
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	VMOVUPD (DX)(R12*8), Z4
-	VMOVUPD 64(DX)(R12*8), Z5
-	VMOVUPD 128(DX)(R12*8), Z6
-	VMOVUPD 192(DX)(R12*8), Z7
+asked14:
+	VMOVUPD (DX)(R13*8), Z6
+	VMOVUPD 64(DX)(R13*8), Z7
+	VMOVUPD 128(DX)(R13*8), Z8
+	VMOVUPD 192(DX)(R13*8), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal14
-	VDIVPD  Z2, Z4, Z4
-	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z6, Z6
-	VDIVPD  Z2, Z7, Z7
+	JNE     reciprocal15
+	VDIVPD  Z4, Z6, Z6
+	VDIVPD  Z4, Z7, Z7
+	VDIVPD  Z4, Z8, Z8
+	VDIVPD  Z4, Z9, Z9
 
-divided15:
-	VCMPPD        $0x07, Z4, Z4, K1
-	VCMPPD        $0x07, Z5, Z5, K2
-	VCMPPD        $0x07, Z6, Z6, K3
-	VCMPPD        $0x07, Z7, Z7, K4
-	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPD.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPD.Z $0x08, Z7, K4, Z7
-	VADDPD        Z3, Z4, Z4
-	VADDPD        Z3, Z5, Z5
-	VADDPD        Z3, Z6, Z6
-	VADDPD        Z3, Z7, Z7
-	VMINPD        Z1, Z4, Z4
-	VMINPD        Z1, Z5, Z5
+divided16:
+	VCMPPD        $0x07, Z6, Z6, K1
+	VCMPPD        $0x07, Z7, Z7, K2
+	VCMPPD        $0x07, Z8, Z8, K3
+	VCMPPD        $0x07, Z9, Z9, K4
+	VRNDSCALEPD.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPD.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPD.Z $0x08, Z9, K4, Z9
+	VADDPD        Z5, Z6, Z6
+	VADDPD        Z5, Z7, Z7
+	VADDPD        Z5, Z8, Z8
+	VADDPD        Z5, Z9, Z9
 	VMINPD        Z1, Z6, Z6
 	VMINPD        Z1, Z7, Z7
-	VMAXPD        Z0, Z4, Z4
-	VMAXPD        Z0, Z5, Z5
+	VMINPD        Z1, Z8, Z8
+	VMINPD        Z1, Z9, Z9
 	VMAXPD        Z0, Z6, Z6
 	VMAXPD        Z0, Z7, Z7
+	VMAXPD        Z0, Z8, Z8
+	VMAXPD        Z0, Z9, Z9
+	CMPB          284(CX), $0x00
+	JNE           join17
 	CMPB          76(CX), $0x00
-	JNE           around16
-	VMOVDQU64     Z4, (BX)(R12*8)
-	VMOVDQU64     Z5, 64(BX)(R12*8)
-	VMOVDQU64     Z6, 128(BX)(R12*8)
-	VMOVDQU64     Z7, 192(BX)(R12*8)
+	JNE           around19
+	VMOVDQU64     Z6, (BX)(R13*8)
+	VMOVDQU64     Z7, 64(BX)(R13*8)
+	VMOVDQU64     Z8, 128(BX)(R13*8)
+	VMOVDQU64     Z9, 192(BX)(R13*8)
 
-stored17:
-	ADDQ $0x00000020, R12
-	CMPQ R12, DI
-	JLE  next10
+stored20:
+joined18:
+	ADDQ $0x00000020, R13
+	CMPQ R13, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	CMPQ  R12, $0x00000010
+	JLT   fewer21
+	TESTQ R10, R10
+	JNE   some22
 
-line18:
-	CMPQ  R11, $0x00000008
-	JLT   lines19
-	TESTQ R9, R9
-	JNE   some20
-
-asked21:
-	VMOVUPD (DX)(R12*8), Z4
+asked23:
+	VMOVUPD (DX)(R13*8), Z6
+	VMOVUPD 64(DX)(R13*8), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
-	VDIVPD  Z2, Z4, Z4
+	JNE     reciprocal24
+	VDIVPD  Z4, Z6, Z6
+	VDIVPD  Z4, Z7, Z7
 
-divided23:
-	VCMPPD        $0x07, Z4, Z4, K1
-	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
-	VADDPD        Z3, Z4, Z4
-	VMINPD        Z1, Z4, Z4
-	VMAXPD        Z0, Z4, Z4
+divided25:
+	VCMPPD        $0x07, Z6, Z6, K1
+	VCMPPD        $0x07, Z7, Z7, K2
+	VRNDSCALEPD.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K2, Z7
+	VADDPD        Z5, Z6, Z6
+	VADDPD        Z5, Z7, Z7
+	VMINPD        Z1, Z6, Z6
+	VMINPD        Z1, Z7, Z7
+	VMAXPD        Z0, Z6, Z6
+	VMAXPD        Z0, Z7, Z7
+	CMPB          284(CX), $0x00
+	JNE           join26
 	CMPB          76(CX), $0x00
-	JNE           around24
-	VMOVDQU64     Z4, (BX)(R12*8)
+	JNE           around28
+	VMOVDQU64     Z6, (BX)(R13*8)
+	VMOVDQU64     Z7, 64(BX)(R13*8)
 
-stored25:
-	ADDQ $0x00000008, R12
-	SUBQ $0x00000008, R11
-	JMP  line18
+stored29:
+joined27:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-lines19:
-	CMPB 275(CX), $0x00
-	JNE  tail26
+fewer21:
+	CMPQ  R12, $0x00000008
+	JLT   fewer30
+	TESTQ R10, R10
+	JNE   some31
 
-some7:
-some27:
-	TESTQ R11, R11
-	JLE   done28
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some29
+asked32:
+	VMOVUPD (DX)(R13*8), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal33
+	VDIVPD  Z4, Z6, Z6
 
-asked30:
-	VMOVUPD.Z (DX)(R12*8), K1, Z4
+divided34:
+	VCMPPD        $0x07, Z6, Z6, K1
+	VRNDSCALEPD.Z $0x08, Z6, K1, Z6
+	VADDPD        Z5, Z6, Z6
+	VMINPD        Z1, Z6, Z6
+	VMAXPD        Z0, Z6, Z6
+	CMPB          284(CX), $0x00
+	JNE           join35
+	CMPB          76(CX), $0x00
+	JNE           around37
+	VMOVDQU64     Z6, (BX)(R13*8)
+
+stored38:
+joined36:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+
+fewer30:
+	CMPB 283(CX), $0x00
+	JNE  tail39
+
+some8:
+some40:
+	TESTQ R12, R12
+	JLE   done41
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some42
+
+asked43:
+	VMOVUPD.Z (DX)(R13*8), K1, Z6
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPD    Z2, Z4, Z4
+	JNE       reciprocal44
+	VDIVPD    Z4, Z6, Z6
 
-divided32:
-	VCMPPD        $0x07, Z4, Z4, K2
-	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
-	VADDPD        Z3, Z4, Z4
-	VMINPD        Z1, Z4, Z4
-	VMAXPD        Z0, Z4, Z4
-	VMOVUPD       Z4, K1, (BX)(R12*8)
-	ADDQ          $0x00000008, R12
-	SUBQ          $0x00000008, R11
-	JMP           some27
+divided45:
+	VCMPPD        $0x07, Z6, Z6, K2
+	VRNDSCALEPD.Z $0x08, Z6, K2, Z6
+	VADDPD        Z5, Z6, Z6
+	VMINPD        Z1, Z6, Z6
+	VMAXPD        Z0, Z6, Z6
+	CMPB          284(CX), $0x00
+	JNE           join46
+	VMOVUPD       Z6, K1, (BX)(R13*8)
 
-done28:
-	CMPB 275(CX), $0x00
-	JNE  taken33
+joined47:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+	JMP  some40
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ R8
-	JNE  run5
+done41:
+	CMPB 283(CX), $0x00
+	JNE  taken48
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000008, SI
+	DECQ      R8
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none49
+	MOVQ      $0x00000008, R12
+	SUBQ      256(CX), R12
+	JEQ       none49
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPD   Z2, Z3, Z0
+	VMOVDQU64 Z0, K1, (R9)
+
+none49:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x03, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x03, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*8)
-	PREFETCHT1 64(R11)(R12*8)
-	PREFETCHT1 128(R11)(R12*8)
-	PREFETCHT1 192(R11)(R12*8)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*8)
+	PREFETCHT1 64(R12)(R13*8)
+	PREFETCHT1 128(R12)(R13*8)
+	PREFETCHT1 192(R12)(R13*8)
+	JMP        asked14
 
-reciprocal14:
+reciprocal15:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z7, Z7
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z8, Z8
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z9, Z9
+	JMP          divided16
+
+around19:
+	VMOVNTDQ Z6, (BX)(R13*8)
+	VMOVNTDQ Z7, 64(BX)(R13*8)
+	VMOVNTDQ Z8, 128(BX)(R13*8)
+	VMOVNTDQ Z9, 192(BX)(R13*8)
+	JMP      stored20
+
+join17:
+	VMOVDQA64 Z3, Z10
+	VPERMI2PD Z6, Z2, Z10
+	VMOVNTDQ  Z10, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z8, Z7, Z2
+	VMOVNTDQ  Z2, 128(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z9, Z8, Z2
+	VMOVNTDQ  Z2, 192(R9)
+	VMOVDQA64 Z9, Z2
+	ADDQ      $0x00000100, R9
+	JMP       joined18
+
+some22:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	PREFETCHT1 64(R14)(R13*8)
+	JMP        asked23
+
+reciprocal24:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
-	VMULPD       Z8, Z4, Z4
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
-	VMULPD       Z8, Z5, Z5
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
+	VDIVPD       Z4, Z8, Z8
 	VMULPD       Z8, Z6, Z6
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
+	VDIVPD       Z4, Z8, Z8
 	VMULPD       Z8, Z7, Z7
-	JMP          divided15
+	JMP          divided25
 
-around16:
-	VMOVNTDQ Z4, (BX)(R12*8)
-	VMOVNTDQ Z5, 64(BX)(R12*8)
-	VMOVNTDQ Z6, 128(BX)(R12*8)
-	VMOVNTDQ Z7, 192(BX)(R12*8)
-	JMP      stored17
+around28:
+	VMOVNTDQ Z6, (BX)(R13*8)
+	VMOVNTDQ Z7, 64(BX)(R13*8)
+	JMP      stored29
 
-some20:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*8)
-	JMP        asked21
+join26:
+	VMOVDQA64 Z3, Z8
+	VPERMI2PD Z6, Z2, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000080, R9
+	JMP       joined27
 
-reciprocal22:
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD       Z2, Z5, Z5
-	VMULPD       Z5, Z4, Z4
-	JMP          divided23
+some31:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	JMP        asked32
 
-around24:
-	VMOVNTDQ Z4, (BX)(R12*8)
-	JMP      stored25
+reciprocal33:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z4, Z7, Z7
+	VMULPD       Z7, Z6, Z6
+	JMP          divided34
 
-tail26:
-	TESTQ R11, R11
-	JEQ   done8
+around37:
+	VMOVNTDQ Z6, (BX)(R13*8)
+	JMP      stored38
+
+join35:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PD Z6, Z2, Z7
+	VMOVNTDQ  Z7, (R9)
+	VMOVDQA64 Z6, Z2
+	ADDQ      $0x00000040, R9
+	JMP       joined36
+
+tail39:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x03, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x03, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some29:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*8)
-	JMP        asked30
+some42:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	JMP        asked43
 
-reciprocal31:
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD       Z2, Z5, Z5
-	VMULPD       Z5, Z4, Z4
-	JMP          divided32
+reciprocal44:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z4, Z7, Z7
+	VMULPD       Z7, Z6, Z6
+	JMP          divided45
 
-taken33:
-	ADDQ      R11, R12
+join46:
+	VMOVDQA64   Z3, Z7
+	VPERMI2PD   Z6, Z2, Z7
+	SUBQ        R12, 256(CX)
+	JG          part50
+	VMOVNTDQ    Z7, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x08, 256(CX)
+	VPERMPD     Z6, Z3, Z2
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z6
+	VPERMPD     Z2, Z6, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
+	JMP         kept51
+
+part50:
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z2
+	VPERMPD     Z7, Z2, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
+
+kept51:
+	JMP joined47
+
+taken48:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x03, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z4
-	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x03, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z6
+	VMOVNTDQ  Z6, -64(R12)
+	JMP       whole7
 
 other2:
-step34:
+step52:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned54
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -11437,43 +12507,43 @@ step34:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some37
+	JMP     some55
 
-aligned36:
-turn38:
+aligned54:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns58
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand41:
+strand59:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block39:
+block57:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near42
+	JEQ        near60
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near42:
+near60:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal61
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided44
+	JMP     divided62
 
-reciprocal43:
+reciprocal61:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -11487,7 +12557,7 @@ reciprocal43:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided44:
+divided62:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -11509,66 +12579,66 @@ divided44:
 	VMAXPD        Z0, Z6, Z6
 	VMAXPD        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around45
+	JNE           around63
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored46
+	JMP           stored64
 
-around45:
+around63:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored46:
+stored64:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block39
+	JNE  block57
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand41
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn56
 
-turns40:
-some37:
-some47:
+turns58:
+some55:
+some65:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done66
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near49
+	JEQ        near67
 	PREFETCHT1 (DX)(R9*1)
 
-near49:
+near67:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand50:
+strand68:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal69
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided52
+	JMP          divided70
 
-reciprocal51:
+reciprocal69:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z2
 
-divided52:
+divided70:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -11581,7 +12651,7 @@ divided52:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand50
+	JNE           strand68
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -11589,29 +12659,29 @@ divided52:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
-	JMP           some47
+	JMP           some65
 
-done48:
+done66:
 	TESTQ DI, DI
-	JL    whole53
+	JL    whole71
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned36
+	JMP   aligned54
 
-whole53:
+whole71:
 	DECQ R8
-	JEQ  steps35
+	JEQ  steps53
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step52
 
-steps35:
+steps53:
 	VZEROUPPER
 	RET
 
@@ -11631,47 +12701,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block55:
+block73:
 	CMPQ       AX, $0x00000020
-	JLT        blocks56
+	JLT        blocks74
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near57
+	JEQ        near75
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near57:
+near75:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded76
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded58:
+loaded76:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded77
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded59:
+loaded77:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal78
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided61
+	JMP     divided79
 
-reciprocal60:
+reciprocal78:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -11685,7 +12755,7 @@ reciprocal60:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided61:
+divided79:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -11707,56 +12777,56 @@ divided61:
 	VMAXPD        Z8, Z12, Z12
 	VMAXPD        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around62
+	JNE           around80
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored63
+	JMP           stored81
 
-around62:
+around80:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored63:
+stored81:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block55
+	JMP  block73
 
-blocks56:
-some64:
+blocks74:
+some82:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done83
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded84
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded66:
+loaded84:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded85
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded67:
+loaded85:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal86
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided69
+	JMP       divided87
 
-reciprocal68:
+reciprocal86:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided69:
+divided87:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -11768,10 +12838,10 @@ divided69:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some64
+	JMP           some82
 
-done65:
-	DECQ 264(CX)
+done83:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -11785,6 +12855,16 @@ done65:
 last:
 	VZEROUPPER
 	RET
+
+DATA numbers8x64<>+0(SB)/1, $0x00
+DATA numbers8x64<>+1(SB)/1, $0x01
+DATA numbers8x64<>+2(SB)/1, $0x02
+DATA numbers8x64<>+3(SB)/1, $0x03
+DATA numbers8x64<>+4(SB)/1, $0x04
+DATA numbers8x64<>+5(SB)/1, $0x05
+DATA numbers8x64<>+6(SB)/1, $0x06
+DATA numbers8x64<>+7(SB)/1, $0x07
+GLOBL numbers8x64<>(SB), RODATA|NOPTR, $8
 
 // func quantizeAVX512H16H16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
@@ -11806,7 +12886,7 @@ TEXT ·quantizeAVX512H16H16(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -11832,7 +12912,7 @@ run6:
 	VBROADCASTSS 3072(SI), Z7
 	VBROADCASTSS 3584(SI), Z8
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head10
 
 whole7:
@@ -11844,7 +12924,7 @@ next11:
 	JNE   some13
 
 asked14:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind16
 	VCVTPH2PS (DX)(R12*2), Z10
 	VCVTPH2PS 32(DX)(R12*2), Z11
@@ -11896,7 +12976,7 @@ done15:
 	VADDPS        Z9, Z10, Z10
 	VADDPS        Z9, Z11, Z11
 	VADDPS        Z9, Z12, Z12
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind19
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z10, Y10
@@ -11951,32 +13031,31 @@ done18:
 	JLE  next11
 
 rest12:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line25:
-	CMPQ  R11, $0x00000020
-	JLT   lines26
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done9
 	TESTQ R9, R9
-	JNE   some27
+	JNE   some25
 
-asked28:
-	CMPB      273(CX), $0x00
-	JNE       kind30
+asked26:
+	CMPQ      R11, $0x00000020
+	JLT       fewer27
+	CMPB      281(CX), $0x00
+	JNE       kind29
 	VCVTPH2PS (DX)(R12*2), Z10
 	VCVTPH2PS 32(DX)(R12*2), Z11
-	JMP       done29
+	JMP       done28
 
-kind30:
+kind29:
 	VPMOVZXWD (DX)(R12*2), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX)(R12*2), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done29
+	JMP       done28
 
-done29:
+done28:
 	VMINPS        Z10, Z6, Z10
 	VMAXPS        Z10, Z5, Z10
 	VMULPS        Z8, Z10, Z12
@@ -11991,19 +13070,19 @@ done29:
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z9, Z11, Z11
 	VADDPS        Z9, Z10, Z10
-	CMPB          273(CX), $0x00
-	JNE           kind33
+	CMPB          281(CX), $0x00
+	JNE           kind32
 	VCVTPS2PH     $0x00, Z11, Y11
 	VCVTPS2PH     $0x00, Z10, Y10
 	CMPB          76(CX), $0x00
-	JNE           around34
+	JNE           around33
 	VMOVDQU64     Y11, (BX)(R12*2)
 	VMOVDQU64     Y10, 32(BX)(R12*2)
 
-stored35:
-	JMP done32
+stored34:
+	JMP done31
 
-kind33:
+kind32:
 	VPTESTMD  Z0, Z11, K1
 	VPADDD    Z1, Z11, Z12
 	VPADDD    Z2, Z11, K1, Z12
@@ -12017,44 +13096,39 @@ kind33:
 	VMOVDQA64 Z12, Z10
 	VPERMT2W  Z13, Z4, Z10
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around36
 	VMOVDQU64 Z10, (BX)(R12*2)
 
-stored38:
-	JMP done32
+stored37:
+	JMP done31
 
-done32:
+done31:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line25
 
-lines26:
-	CMPB 275(CX), $0x00
-	JNE  tail39
+fewer27:
+	CMPB 283(CX), $0x00
+	JNE  tail38
 
 some8:
-some40:
-	TESTQ R11, R11
-	JLE   done41
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some42
-
-asked43:
-	CMPB        273(CX), $0x00
-	JNE         kind45
+some39:
+	TESTQ       R11, R11
+	JLE         done40
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
+	CMPB        281(CX), $0x00
+	JNE         kind42
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z10
-	JMP         done44
+	JMP         done41
 
-kind45:
+kind42:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z10
 	VPSLLD      $0x10, Z10, Z10
 	VMOVAPS     Z10, Z10
-	JMP         done44
+	JMP         done41
 
-done44:
+done41:
 	VMINPS        Z10, Z6, Z10
 	VMAXPS        Z10, Z5, Z10
 	VMULPS        Z8, Z10, Z11
@@ -12062,13 +13136,13 @@ done44:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z10
 	VADDPS        Z9, Z10, Z10
-	CMPB          273(CX), $0x00
-	JNE           kind48
+	CMPB          281(CX), $0x00
+	JNE           kind45
 	VCVTPS2PH     $0x00, Z10, Y10
 	VMOVDQU16     Y10, K1, (BX)(R12*2)
-	JMP           done47
+	JMP           done44
 
-kind48:
+kind45:
 	VPTESTMD  Z0, Z10, K2
 	VPADDD    Z1, Z10, Z11
 	VPADDD    Z2, Z10, K2, Z11
@@ -12077,16 +13151,16 @@ kind48:
 	VPSRLD    $0x10, Z11, Z10
 	VPMOVDW   Z10, Y10
 	VMOVDQU16 Y10, K1, (BX)(R12*2)
-	JMP       done47
+	JMP       done44
 
-done47:
+done44:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  some40
+	JMP  some39
 
-done41:
-	CMPB 275(CX), $0x00
-	JNE  taken50
+done40:
+	CMPB 283(CX), $0x00
+	JNE  taken47
 
 done9:
 	ADDQ 152(CX), R10
@@ -12106,7 +13180,7 @@ head10:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some8
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -12130,46 +13204,42 @@ around23:
 	VMOVNTDQ Z11, 64(BX)(R12*2)
 	JMP      stored24
 
-some27:
+some25:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked28
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked26
 
-around34:
+around33:
 	VMOVNTDQ Y11, (BX)(R12*2)
 	VMOVNTDQ Y10, 32(BX)(R12*2)
-	JMP      stored35
+	JMP      stored34
 
-around37:
+around36:
 	VMOVNTDQ Z10, (BX)(R12*2)
-	JMP      stored38
+	JMP      stored37
 
-tail39:
+tail38:
 	TESTQ R11, R11
 	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some8
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some8
 
-some42:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked43
-
-taken50:
+taken47:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done9
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole7
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -12182,31 +13252,31 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run52:
+run49:
 	VBROADCASTSS (SI), Z7
 	VBROADCASTSS 1024(SI), Z8
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head56
+	CMPB         283(CX), $0x00
+	JNE          head53
 
-whole53:
+whole50:
 	CMPQ R12, DI
-	JGT  rest58
+	JGT  rest55
 
-next57:
+next54:
 	TESTQ R9, R9
-	JNE   some59
+	JNE   some56
 
-asked60:
-	CMPB      273(CX), $0x00
-	JNE       kind62
+asked57:
+	CMPB      281(CX), $0x00
+	JNE       kind59
 	VCVTPH2PS (DX)(R12*2), Z9
 	VCVTPH2PS 32(DX)(R12*2), Z10
 	VCVTPH2PS 64(DX)(R12*2), Z11
 	VCVTPH2PS 96(DX)(R12*2), Z12
-	JMP       done61
+	JMP       done58
 
-kind62:
+kind59:
 	VPMOVZXWD (DX)(R12*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX)(R12*2), Z10
@@ -12219,17 +13289,17 @@ kind62:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done61
+	JMP       done58
 
-done61:
+done58:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal64
+	JNE    reciprocal61
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 	VDIVPS Z7, Z11, Z11
 	VDIVPS Z7, Z12, Z12
 
-divided65:
+divided62:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -12250,23 +13320,23 @@ divided65:
 	VMAXPS        Z5, Z10, Z10
 	VMAXPS        Z5, Z11, Z11
 	VMAXPS        Z5, Z12, Z12
-	CMPB          273(CX), $0x00
-	JNE           kind67
+	CMPB          281(CX), $0x00
+	JNE           kind64
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	VCVTPS2PH     $0x00, Z11, Y11
 	VCVTPS2PH     $0x00, Z12, Y12
 	CMPB          76(CX), $0x00
-	JNE           around68
+	JNE           around65
 	VMOVDQU64     Y9, (BX)(R12*2)
 	VMOVDQU64     Y10, 32(BX)(R12*2)
 	VMOVDQU64     Y11, 64(BX)(R12*2)
 	VMOVDQU64     Y12, 96(BX)(R12*2)
 
-stored69:
-	JMP done66
+stored66:
+	JMP done63
 
-kind67:
+kind64:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z13
 	VPADDD    Z2, Z9, K1, Z13
@@ -12292,51 +13362,50 @@ kind67:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z4, Z10
 	CMPB      76(CX), $0x00
-	JNE       around71
+	JNE       around68
 	VMOVDQU64 Z9, (BX)(R12*2)
 	VMOVDQU64 Z10, 64(BX)(R12*2)
 
-stored72:
-	JMP done66
+stored69:
+	JMP done63
 
-done66:
+done63:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next57
+	JLE  next54
 
-rest58:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line73:
-	CMPQ  R11, $0x00000020
-	JLT   lines74
+rest55:
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done52
 	TESTQ R9, R9
-	JNE   some75
+	JNE   some70
 
-asked76:
-	CMPB      273(CX), $0x00
-	JNE       kind78
+asked71:
+	CMPQ      R11, $0x00000020
+	JLT       fewer72
+	CMPB      281(CX), $0x00
+	JNE       kind74
 	VCVTPH2PS (DX)(R12*2), Z9
 	VCVTPH2PS 32(DX)(R12*2), Z10
-	JMP       done77
+	JMP       done73
 
-kind78:
+kind74:
 	VPMOVZXWD (DX)(R12*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX)(R12*2), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done77
+	JMP       done73
 
-done77:
+done73:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal80
+	JNE    reciprocal76
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 
-divided81:
+divided77:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z9, K1, Z9
@@ -12347,19 +13416,19 @@ divided81:
 	VMINPS        Z6, Z10, Z10
 	VMAXPS        Z5, Z9, Z9
 	VMAXPS        Z5, Z10, Z10
-	CMPB          273(CX), $0x00
-	JNE           kind83
+	CMPB          281(CX), $0x00
+	JNE           kind79
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	CMPB          76(CX), $0x00
-	JNE           around84
+	JNE           around80
 	VMOVDQU64     Y9, (BX)(R12*2)
 	VMOVDQU64     Y10, 32(BX)(R12*2)
 
-stored85:
-	JMP done82
+stored81:
+	JMP done78
 
-kind83:
+kind79:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z11
 	VPADDD    Z2, Z9, K1, Z11
@@ -12373,61 +13442,56 @@ kind83:
 	VMOVDQA64 Z11, Z9
 	VPERMT2W  Z12, Z4, Z9
 	CMPB      76(CX), $0x00
-	JNE       around87
+	JNE       around83
 	VMOVDQU64 Z9, (BX)(R12*2)
 
-stored88:
-	JMP done82
+stored84:
+	JMP done78
 
-done82:
+done78:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line73
 
-lines74:
-	CMPB 275(CX), $0x00
-	JNE  tail89
+fewer72:
+	CMPB 283(CX), $0x00
+	JNE  tail85
 
-some54:
-some90:
-	TESTQ R11, R11
-	JLE   done91
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some92
-
-asked93:
-	CMPB        273(CX), $0x00
-	JNE         kind95
+some51:
+some86:
+	TESTQ       R11, R11
+	JLE         done87
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
+	CMPB        281(CX), $0x00
+	JNE         kind89
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z9
-	JMP         done94
+	JMP         done88
 
-kind95:
+kind89:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done94
+	JMP         done88
 
-done94:
+done88:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal97
+	JNE    reciprocal91
 	VDIVPS Z7, Z9, Z9
 
-divided98:
+divided92:
 	VCMPPS        $0x07, Z9, Z9, K2
 	VRNDSCALEPS.Z $0x08, Z9, K2, Z9
 	VADDPS        Z8, Z9, Z9
 	VMINPS        Z6, Z9, Z9
 	VMAXPS        Z5, Z9, Z9
-	CMPB          273(CX), $0x00
-	JNE           kind100
+	CMPB          281(CX), $0x00
+	JNE           kind94
 	VCVTPS2PH     $0x00, Z9, Y9
 	VMOVDQU16     Y9, K1, (BX)(R12*2)
-	JMP           done99
+	JMP           done93
 
-kind100:
+kind94:
 	VPTESTMD  Z0, Z9, K2
 	VPADDD    Z1, Z9, Z10
 	VPADDD    Z2, Z9, K2, Z10
@@ -12436,48 +13500,48 @@ kind100:
 	VPSRLD    $0x10, Z10, Z9
 	VPMOVDW   Z9, Y9
 	VMOVDQU16 Y9, K1, (BX)(R12*2)
-	JMP       done99
+	JMP       done93
 
-done99:
+done93:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  some90
+	JMP  some86
 
-done91:
-	CMPB 275(CX), $0x00
-	JNE  taken102
+done87:
+	CMPB 283(CX), $0x00
+	JNE  taken96
 
-done55:
+done52:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run52
+	JNE  run49
 	VZEROUPPER
 	RET
 
-head56:
+head53:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole53
+	JEQ  whole50
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some54
+	CMPB 285(CX), $0x00
+	JEQ  some51
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some54
+	JMP  some51
 
-some59:
+some56:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked60
+	JMP        asked57
 
-reciprocal64:
+reciprocal61:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -12490,89 +13554,85 @@ reciprocal64:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
-	JMP          divided65
+	JMP          divided62
 
-around68:
+around65:
 	VMOVNTDQ Y9, (BX)(R12*2)
 	VMOVNTDQ Y10, 32(BX)(R12*2)
 	VMOVNTDQ Y11, 64(BX)(R12*2)
 	VMOVNTDQ Y12, 96(BX)(R12*2)
-	JMP      stored69
+	JMP      stored66
 
-around71:
+around68:
 	VMOVNTDQ Z9, (BX)(R12*2)
 	VMOVNTDQ Z10, 64(BX)(R12*2)
-	JMP      stored72
+	JMP      stored69
 
-some75:
+some70:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked76
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked71
 
-reciprocal80:
+reciprocal76:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z7, Z11, Z11
 	VMULPS       Z11, Z9, Z9
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z7, Z11, Z11
 	VMULPS       Z11, Z10, Z10
-	JMP          divided81
+	JMP          divided77
 
-around84:
+around80:
 	VMOVNTDQ Y9, (BX)(R12*2)
 	VMOVNTDQ Y10, 32(BX)(R12*2)
-	JMP      stored85
+	JMP      stored81
 
-around87:
+around83:
 	VMOVNTDQ Z9, (BX)(R12*2)
-	JMP      stored88
+	JMP      stored84
 
-tail89:
+tail85:
 	TESTQ R11, R11
-	JEQ   done55
+	JEQ   done52
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some54
-	MOVB  $0x01, 276(CX)
+	JEQ   some51
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some54
+	JMP   some51
 
-some92:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked93
-
-reciprocal97:
+reciprocal91:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided98
+	JMP          divided92
 
-taken102:
+taken96:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done55
-	CMPB      276(CX), $0x00
-	JEQ       whole53
-	MOVB      $0x00, 276(CX)
+	JEQ       done52
+	CMPB      285(CX), $0x00
+	JEQ       whole50
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z9
 	VMOVNTDQ  Z9, -64(R11)
-	JMP       whole53
+	JMP       whole50
 
 other2:
-step103:
+step97:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned105
+	JEQ     aligned99
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -12582,19 +13642,19 @@ step103:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some106
+	JMP     some100
 
-aligned105:
+aligned99:
 	CMPB 77(CX), $0x00
-	JEQ  divide107
+	JEQ  divide101
 
-turn108:
+turn102:
 	CMPQ AX, 104(CX)
-	JLT  turns110
+	JLT  turns104
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand111:
+strand105:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z11
 	VBROADCASTSS 2048(R11), Z7
@@ -12603,23 +13663,23 @@ strand111:
 	VBROADCASTSS 3584(R11), Z10
 	MOVQ         104(CX), R9
 
-block109:
+block103:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near112
+	JEQ        near106
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near112:
-	CMPB      273(CX), $0x00
-	JNE       kind114
+near106:
+	CMPB      281(CX), $0x00
+	JNE       kind108
 	VCVTPH2PS (DX), Z12
 	VCVTPH2PS 32(DX), Z13
 	VCVTPH2PS 64(DX), Z14
 	VCVTPH2PS 96(DX), Z15
-	JMP       done113
+	JMP       done107
 
-kind114:
+kind108:
 	VPMOVZXWD (DX), Z12
 	VPSLLD    $0x10, Z12, Z12
 	VPMOVZXWD 32(DX), Z13
@@ -12632,9 +13692,9 @@ kind114:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done113
+	JMP       done107
 
-done113:
+done107:
 	VMINPS        Z12, Z8, Z12
 	VMAXPS        Z12, Z7, Z12
 	VMULPS        Z10, Z12, Z16
@@ -12663,30 +13723,30 @@ done113:
 	VADDPS        Z11, Z12, Z12
 	VADDPS        Z11, Z13, Z13
 	VADDPS        Z11, Z14, Z14
-	CMPB          273(CX), $0x00
-	JNE           kind117
+	CMPB          281(CX), $0x00
+	JNE           kind111
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z14, Y14
 	CMPB          76(CX), $0x00
-	JNE           around118
+	JNE           around112
 	VMOVDQU64     Y15, (BX)
 	VMOVDQU64     Y12, 32(BX)
 	VMOVDQU64     Y13, 64(BX)
 	VMOVDQU64     Y14, 96(BX)
-	JMP           stored119
+	JMP           stored113
 
-around118:
+around112:
 	VMOVNTDQ Y15, (BX)
 	VMOVNTDQ Y12, 32(BX)
 	VMOVNTDQ Y13, 64(BX)
 	VMOVNTDQ Y14, 96(BX)
 
-stored119:
-	JMP done116
+stored113:
+	JMP done110
 
-kind117:
+kind111:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K1, Z16
@@ -12712,63 +13772,63 @@ kind117:
 	VMOVDQA64 Z18, Z13
 	VPERMT2W  Z19, Z4, Z13
 	CMPB      76(CX), $0x00
-	JNE       around121
+	JNE       around115
 	VMOVDQU64 Z12, (BX)
 	VMOVDQU64 Z13, 64(BX)
-	JMP       stored122
+	JMP       stored116
 
-around121:
+around115:
 	VMOVNTDQ Z12, (BX)
 	VMOVNTDQ Z13, 64(BX)
 
-stored122:
-	JMP done116
+stored116:
+	JMP done110
 
-done116:
+done110:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block109
+	JNE  block103
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand111
+	JNE  strand105
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn108
+	JMP  turn102
 
-turns110:
-divide107:
-turn123:
+turns104:
+divide101:
+turn117:
 	CMPQ AX, 104(CX)
-	JLT  turns125
+	JLT  turns119
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand126:
+strand120:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z8
 	MOVQ         104(CX), R9
 
-block124:
+block118:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near127
+	JEQ        near121
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near127:
-	CMPB      273(CX), $0x00
-	JNE       kind129
+near121:
+	CMPB      281(CX), $0x00
+	JNE       kind123
 	VCVTPH2PS (DX), Z9
 	VCVTPH2PS 32(DX), Z10
 	VCVTPH2PS 64(DX), Z11
 	VCVTPH2PS 96(DX), Z12
-	JMP       done128
+	JMP       done122
 
-kind129:
+kind123:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -12781,18 +13841,18 @@ kind129:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done128
+	JMP       done122
 
-done128:
+done122:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal131
+	JNE    reciprocal125
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 	VDIVPS Z7, Z11, Z11
 	VDIVPS Z7, Z12, Z12
-	JMP    divided132
+	JMP    divided126
 
-reciprocal131:
+reciprocal125:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -12806,7 +13866,7 @@ reciprocal131:
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided132:
+divided126:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -12827,30 +13887,30 @@ divided132:
 	VMAXPS        Z5, Z10, Z10
 	VMAXPS        Z5, Z11, Z11
 	VMAXPS        Z5, Z12, Z12
-	CMPB          273(CX), $0x00
-	JNE           kind134
+	CMPB          281(CX), $0x00
+	JNE           kind128
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	VCVTPS2PH     $0x00, Z11, Y11
 	VCVTPS2PH     $0x00, Z12, Y12
 	CMPB          76(CX), $0x00
-	JNE           around135
+	JNE           around129
 	VMOVDQU64     Y9, (BX)
 	VMOVDQU64     Y10, 32(BX)
 	VMOVDQU64     Y11, 64(BX)
 	VMOVDQU64     Y12, 96(BX)
-	JMP           stored136
+	JMP           stored130
 
-around135:
+around129:
 	VMOVNTDQ Y9, (BX)
 	VMOVNTDQ Y10, 32(BX)
 	VMOVNTDQ Y11, 64(BX)
 	VMOVNTDQ Y12, 96(BX)
 
-stored136:
-	JMP done133
+stored130:
+	JMP done127
 
-kind134:
+kind128:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z13
 	VPADDD    Z2, Z9, K1, Z13
@@ -12876,88 +13936,88 @@ kind134:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z4, Z10
 	CMPB      76(CX), $0x00
-	JNE       around138
+	JNE       around132
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored139
+	JMP       stored133
 
-around138:
+around132:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored139:
-	JMP done133
+stored133:
+	JMP done127
 
-done133:
+done127:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block124
+	JNE  block118
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand126
+	JNE  strand120
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn123
+	JMP  turn117
 
-turns125:
-some106:
-some140:
+turns119:
+some100:
+some134:
 	TESTQ      AX, AX
-	JLE        done141
+	JLE        done135
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near142
+	JEQ        near136
 	PREFETCHT1 (DX)(R9*1)
 
-near142:
+near136:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand143:
+strand137:
 	VBROADCASTSS (R10), Z7
 	VBROADCASTSS 1024(R10), Z8
-	CMPB         273(CX), $0x00
-	JNE          kind145
+	CMPB         281(CX), $0x00
+	JNE          kind139
 	VCVTPH2PS.Z  (DX), K1, Z9
-	JMP          done144
+	JMP          done138
 
-kind145:
+kind139:
 	VPMOVZXWD.Z (DX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done144
+	JMP         done138
 
-done144:
+done138:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal147
+	JNE    reciprocal141
 	VDIVPS Z7, Z9, Z7
-	JMP    divided148
+	JMP    divided142
 
-reciprocal147:
+reciprocal141:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z7
 
-divided148:
+divided142:
 	VCMPPS        $0x07, Z7, Z7, K2
 	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
 	VADDPS        Z8, Z7, Z7
 	VMINPS        Z6, Z7, Z7
 	VMAXPS        Z5, Z7, Z7
-	CMPB          273(CX), $0x00
-	JNE           kind150
+	CMPB          281(CX), $0x00
+	JNE           kind144
 	VCVTPS2PH     $0x00, Z7, Y7
 	VMOVDQU16     Y7, K1, (BX)
-	JMP           done149
+	JMP           done143
 
-kind150:
+kind144:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -12966,16 +14026,16 @@ kind150:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)
-	JMP       done149
+	JMP       done143
 
-done149:
+done143:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand143
+	JNE  strand137
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -12983,29 +14043,29 @@ done149:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some140
+	JMP  some134
 
-done141:
+done135:
 	TESTQ DI, DI
-	JL    whole152
+	JL    whole146
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned105
+	JMP   aligned99
 
-whole152:
+whole146:
 	DECQ R8
-	JEQ  steps104
+	JEQ  steps98
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step103
+	JMP  step97
 
-steps104:
+steps98:
 	VZEROUPPER
 	RET
 
@@ -13024,30 +14084,30 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
-	JEQ   none154
+	JEQ   none148
 	LEAQ  16640(R8), R9
 
-block155:
+block149:
 	CMPQ       AX, $0x00000040
-	JLT        blocks156
+	JLT        blocks150
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near157
+	JEQ        near151
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near157:
-	CMPB      273(CX), $0x00
-	JNE       kind159
+near151:
+	CMPB      281(CX), $0x00
+	JNE       kind153
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done158
+	JMP       done152
 
-kind159:
+kind153:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -13060,9 +14120,9 @@ kind159:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done158
+	JMP       done152
 
-done158:
+done152:
 	VMOVUPS     (R8), Z19
 	VMOVUPS     4160(R8), Z20
 	VMINPS      Z15, Z20, Z15
@@ -13088,13 +14148,13 @@ done158:
 	VMULPS      12672(R8), Z18, Z17
 	VFMADD231PS 8512(R8), Z18, Z17
 	CMPB        73(CX), $0x00
-	JEQ         loaded161
+	JEQ         loaded155
 	VMOVUPS     (DI), Z9
 	VMOVUPS     64(DI), Z10
 	VMOVUPS     128(DI), Z11
 	VMOVUPS     192(DI), Z12
 
-loaded161:
+loaded155:
 	VCMPPS        $0x07, Z19, Z19, K1
 	VCMPPS        $0x07, Z15, Z15, K2
 	VCMPPS        $0x07, Z16, Z16, K3
@@ -13107,30 +14167,30 @@ loaded161:
 	VADDPS        Z10, Z15, Z15
 	VADDPS        Z11, Z16, Z16
 	VADDPS        Z12, Z17, Z17
-	CMPB          273(CX), $0x00
-	JNE           kind163
+	CMPB          281(CX), $0x00
+	JNE           kind157
 	VCVTPS2PH     $0x00, Z18, Y18
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	VCVTPS2PH     $0x00, Z17, Y17
 	CMPB          76(CX), $0x00
-	JNE           around164
+	JNE           around158
 	VMOVDQU64     Y18, (BX)
 	VMOVDQU64     Y15, 32(BX)
 	VMOVDQU64     Y16, 64(BX)
 	VMOVDQU64     Y17, 96(BX)
-	JMP           stored165
+	JMP           stored159
 
-around164:
+around158:
 	VMOVNTDQ Y18, (BX)
 	VMOVNTDQ Y15, 32(BX)
 	VMOVNTDQ Y16, 64(BX)
 	VMOVNTDQ Y17, 96(BX)
 
-stored165:
-	JMP done162
+stored159:
+	JMP done156
 
-kind163:
+kind157:
 	VPTESTMD  Z0, Z18, K1
 	VPADDD    Z1, Z18, Z19
 	VPADDD    Z2, Z18, K1, Z19
@@ -13156,19 +14216,19 @@ kind163:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around167
+	JNE       around161
 	VMOVDQU64 Z15, (BX)
 	VMOVDQU64 Z16, 64(BX)
-	JMP       stored168
+	JMP       stored162
 
-around167:
+around161:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored168:
-	JMP done162
+stored162:
+	JMP done156
 
-done162:
+done156:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -13176,30 +14236,30 @@ done162:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block155
+	JMP  block149
 
-blocks156:
-none154:
+blocks150:
+none148:
 	CMPQ         AX, $0x00000200
-	JLT          divide169
+	JLT          divide163
 	CMPB         72(CX), $0x00
-	JNE          divide169
+	JNE          divide163
 	CMPB         73(CX), $0x00
-	JNE          divide169
+	JNE          divide163
 	CMPB         75(CX), $0x00
-	JNE          divide169
+	JNE          divide163
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide169
+	JHI          divide163
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide169
+	JHI          divide163
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide169
+	JHI          divide163
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -13210,7 +14270,7 @@ none154:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide169
+	JNE          divide163
 	VBROADCASTSS all32_3f800000<>+0(SB), Z18
 	VDIVPS       Z5, Z18, Z17
 	VFNMADD231PS Z5, Z17, Z18
@@ -13220,25 +14280,25 @@ none154:
 	VSUBPS       Z9, Z14, Z16
 	VMULPS       Z5, Z16, Z16
 
-block170:
+block164:
 	CMPQ       AX, $0x00000040
-	JLT        blocks171
+	JLT        blocks165
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near172
+	JEQ        near166
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near172:
-	CMPB      273(CX), $0x00
-	JNE       kind174
+near166:
+	CMPB      281(CX), $0x00
+	JNE       kind168
 	VCVTPH2PS (DX), Z19
 	VCVTPH2PS 32(DX), Z20
 	VCVTPH2PS 64(DX), Z21
 	VCVTPH2PS 96(DX), Z22
-	JMP       done173
+	JMP       done167
 
-kind174:
+kind168:
 	VPMOVZXWD (DX), Z19
 	VPSLLD    $0x10, Z19, Z19
 	VPMOVZXWD 32(DX), Z20
@@ -13251,9 +14311,9 @@ kind174:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done173
+	JMP       done167
 
-done173:
+done167:
 	VMINPS        Z19, Z16, Z19
 	VMAXPS        Z19, Z15, Z19
 	VMULPS        Z18, Z19, Z23
@@ -13282,30 +14342,30 @@ done173:
 	VADDPS        Z10, Z19, Z19
 	VADDPS        Z11, Z20, Z20
 	VADDPS        Z12, Z21, Z21
-	CMPB          273(CX), $0x00
-	JNE           kind177
+	CMPB          281(CX), $0x00
+	JNE           kind171
 	VCVTPS2PH     $0x00, Z22, Y22
 	VCVTPS2PH     $0x00, Z19, Y19
 	VCVTPS2PH     $0x00, Z20, Y20
 	VCVTPS2PH     $0x00, Z21, Y21
 	CMPB          76(CX), $0x00
-	JNE           around178
+	JNE           around172
 	VMOVDQU64     Y22, (BX)
 	VMOVDQU64     Y19, 32(BX)
 	VMOVDQU64     Y20, 64(BX)
 	VMOVDQU64     Y21, 96(BX)
-	JMP           stored179
+	JMP           stored173
 
-around178:
+around172:
 	VMOVNTDQ Y22, (BX)
 	VMOVNTDQ Y19, 32(BX)
 	VMOVNTDQ Y20, 64(BX)
 	VMOVNTDQ Y21, 96(BX)
 
-stored179:
-	JMP done176
+stored173:
+	JMP done170
 
-kind177:
+kind171:
 	VPTESTMD  Z0, Z22, K1
 	VPADDD    Z1, Z22, Z23
 	VPADDD    Z2, Z22, K1, Z23
@@ -13331,63 +14391,63 @@ kind177:
 	VMOVDQA64 Z25, Z20
 	VPERMT2W  Z26, Z4, Z20
 	CMPB      76(CX), $0x00
-	JNE       around181
+	JNE       around175
 	VMOVDQU64 Z19, (BX)
 	VMOVDQU64 Z20, 64(BX)
-	JMP       stored182
+	JMP       stored176
 
-around181:
+around175:
 	VMOVNTDQ Z19, (BX)
 	VMOVNTDQ Z20, 64(BX)
 
-stored182:
-	JMP done176
+stored176:
+	JMP done170
 
-done176:
+done170:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block170
+	JMP  block164
 
-blocks171:
-divide169:
-block183:
+blocks165:
+divide163:
+block177:
 	CMPQ       AX, $0x00000040
-	JLT        blocks184
+	JLT        blocks178
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near185
+	JEQ        near179
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near185:
+near179:
 	CMPB    72(CX), $0x00
-	JEQ     loaded186
+	JEQ     loaded180
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded186:
+loaded180:
 	CMPB    73(CX), $0x00
-	JEQ     loaded187
+	JEQ     loaded181
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded187:
-	CMPB      273(CX), $0x00
-	JNE       kind189
+loaded181:
+	CMPB      281(CX), $0x00
+	JNE       kind183
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done188
+	JMP       done182
 
-kind189:
+kind183:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -13400,18 +14460,18 @@ kind189:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done188
+	JMP       done182
 
-done188:
+done182:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal191
+	JNE    reciprocal185
 	VDIVPS Z5, Z15, Z15
 	VDIVPS Z6, Z16, Z16
 	VDIVPS Z7, Z17, Z17
 	VDIVPS Z8, Z18, Z18
-	JMP    divided192
+	JMP    divided186
 
-reciprocal191:
+reciprocal185:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z5, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -13425,7 +14485,7 @@ reciprocal191:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided192:
+divided186:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -13446,30 +14506,30 @@ divided192:
 	VMAXPS        Z13, Z16, Z16
 	VMAXPS        Z13, Z17, Z17
 	VMAXPS        Z13, Z18, Z18
-	CMPB          273(CX), $0x00
-	JNE           kind194
+	CMPB          281(CX), $0x00
+	JNE           kind188
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	VCVTPS2PH     $0x00, Z17, Y17
 	VCVTPS2PH     $0x00, Z18, Y18
 	CMPB          76(CX), $0x00
-	JNE           around195
+	JNE           around189
 	VMOVDQU64     Y15, (BX)
 	VMOVDQU64     Y16, 32(BX)
 	VMOVDQU64     Y17, 64(BX)
 	VMOVDQU64     Y18, 96(BX)
-	JMP           stored196
+	JMP           stored190
 
-around195:
+around189:
 	VMOVNTDQ Y15, (BX)
 	VMOVNTDQ Y16, 32(BX)
 	VMOVNTDQ Y17, 64(BX)
 	VMOVNTDQ Y18, 96(BX)
 
-stored196:
-	JMP done193
+stored190:
+	JMP done187
 
-kind194:
+kind188:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -13495,78 +14555,78 @@ kind194:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around198
+	JNE       around192
 	VMOVDQU64 Z15, (BX)
 	VMOVDQU64 Z16, 64(BX)
-	JMP       stored199
+	JMP       stored193
 
-around198:
+around192:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored199:
-	JMP done193
+stored193:
+	JMP done187
 
-done193:
+done187:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block183
+	JMP  block177
 
-blocks184:
-some200:
+blocks178:
+some194:
 	TESTQ     AX, AX
-	JLE       done201
+	JLE       done195
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded202
+	JEQ       loaded196
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded202:
+loaded196:
 	CMPB      73(CX), $0x00
-	JEQ       loaded203
+	JEQ       loaded197
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded203:
-	CMPB        273(CX), $0x00
-	JNE         kind205
+loaded197:
+	CMPB        281(CX), $0x00
+	JNE         kind199
 	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done204
+	JMP         done198
 
-kind205:
+kind199:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done204
+	JMP         done198
 
-done204:
+done198:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal207
+	JNE    reciprocal201
 	VDIVPS Z5, Z15, Z15
-	JMP    divided208
+	JMP    divided202
 
-reciprocal207:
+reciprocal201:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided208:
+divided202:
 	VCMPPS        $0x07, Z15, Z15, K2
 	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
 	VADDPS        Z9, Z15, Z15
 	VMINPS        Z14, Z15, Z15
 	VMAXPS        Z13, Z15, Z15
-	CMPB          273(CX), $0x00
-	JNE           kind210
+	CMPB          281(CX), $0x00
+	JNE           kind204
 	VCVTPS2PH     $0x00, Z15, Y15
 	VMOVDQU16     Y15, K1, (BX)
-	JMP           done209
+	JMP           done203
 
-kind210:
+kind204:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -13575,18 +14635,18 @@ kind210:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	VMOVDQU16 Y15, K1, (BX)
-	JMP       done209
+	JMP       done203
 
-done209:
+done203:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some200
+	JMP  some194
 
-done201:
-	DECQ 264(CX)
+done195:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -13684,7 +14744,7 @@ TEXT ·quantizeAVX512F32F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         312(CX), R8
+	MOVQ         320(CX), R8
 	VPBROADCASTQ all32_ff00ff<>+0(SB), Z0
 	VPMOVZXBD    transposed64<>+0(SB), Z1
 	MOVQ         88(CX), R9
@@ -13693,7 +14753,7 @@ TEXT ·quantizeAVX512F32F8(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z2
 	VBROADCASTSS 64(CX), Z3
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -13713,7 +14773,7 @@ run5:
 	VBROADCASTSS (SI), Z4
 	VBROADCASTSS 1024(SI), Z5
 	XORQ         R13, R13
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -13820,7 +14880,8 @@ stored17:
 rest11:
 	MOVQ AX, R12
 	SUBQ R13, R12
-	CMPB 275(CX), $0x00
+	JEQ  done8
+	CMPB 283(CX), $0x00
 	JNE  tail18
 
 some7:
@@ -13863,7 +14924,7 @@ divided24:
 	JMP         some19
 
 done20:
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  taken25
 
 done8:
@@ -13884,7 +14945,7 @@ head9:
 	SUBQ R14, R12
 	SHRQ $0x00, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R14, BX
@@ -13923,7 +14984,7 @@ tail18:
 	MOVQ  BX, 248(CX)
 	CMPQ  R9, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R13, R14
 	SHLQ  $0x00, R14
 	LEAQ  (SP), BX
@@ -13946,9 +15007,9 @@ taken25:
 	MOVQ      248(CX), BX
 	CMPQ      R13, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R13, R12
 	SHLQ      $0x00, R12
 	ADDQ      BX, R12
@@ -14420,7 +15481,7 @@ divided61:
 	JMP         some56
 
 done57:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -14464,14 +15525,14 @@ TEXT ·quantizeAVX512F64F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         312(CX), R8
+	MOVQ         320(CX), R8
 	MOVQ         88(CX), R9
 	TESTQ        R9, R9
 	JEQ          one1
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Z0
 	VBROADCASTSD 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -14491,7 +15552,7 @@ run5:
 	VBROADCASTSD (SI), Z2
 	VBROADCASTSD 1024(SI), Z3
 	XORQ         R13, R13
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -14601,7 +15662,8 @@ stored17:
 rest11:
 	MOVQ AX, R12
 	SUBQ R13, R12
-	CMPB 275(CX), $0x00
+	JEQ  done8
+	CMPB 283(CX), $0x00
 	JNE  tail18
 
 some7:
@@ -14645,7 +15707,7 @@ divided24:
 	JMP         some19
 
 done20:
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  taken25
 
 done8:
@@ -14666,7 +15728,7 @@ head9:
 	SUBQ R14, R12
 	SHRQ $0x00, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R14, BX
@@ -14706,7 +15768,7 @@ tail18:
 	MOVQ  BX, 248(CX)
 	CMPQ  R9, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R13, R14
 	SHLQ  $0x00, R14
 	LEAQ  (SP), BX
@@ -14729,9 +15791,9 @@ taken25:
 	MOVQ      248(CX), BX
 	CMPQ      R13, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R13, R12
 	SHLQ      $0x00, R12
 	ADDQ      BX, R12
@@ -15213,7 +16275,7 @@ divided61:
 	JMP         some56
 
 done57:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -15255,7 +16317,7 @@ TEXT ·quantizeAVX512H16F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         312(CX), R8
+	MOVQ         320(CX), R8
 	VPBROADCASTQ all32_ff00ff<>+0(SB), Z0
 	VPMOVZXBD    transposed64<>+0(SB), Z1
 	MOVQ         88(CX), R9
@@ -15264,7 +16326,7 @@ TEXT ·quantizeAVX512H16F8(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z2
 	VBROADCASTSS 64(CX), Z3
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -15284,7 +16346,7 @@ run5:
 	VBROADCASTSS (SI), Z4
 	VBROADCASTSS 1024(SI), Z5
 	XORQ         R13, R13
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -15296,7 +16358,7 @@ next10:
 	JNE   some12
 
 asked13:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind15
 	VCVTPH2PS (DX)(R13*2), Z5
 	VCVTPH2PS 32(DX)(R13*2), Z11
@@ -15409,23 +16471,24 @@ stored20:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R12
-	SUBQ R13, R12
-	CMPB 275(CX), $0x00
-	JNE  tail21
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done8
+	TESTQ R10, R10
+	JNE   some21
+
+asked22:
+	CMPB 283(CX), $0x00
+	JNE  tail23
 
 some7:
-some22:
-	TESTQ R12, R12
-	JLE   done23
-	MOVQ  $-1, R14
-	BZHIQ R12, R14, R14
-	KMOVW R14, K1
-	TESTQ R10, R10
-	JNE   some24
-
-asked25:
-	CMPB        273(CX), $0x00
+some24:
+	TESTQ       R12, R12
+	JLE         done25
+	MOVQ        $-1, R14
+	BZHIQ       R12, R14, R14
+	KMOVW       R14, K1
+	CMPB        281(CX), $0x00
 	JNE         kind27
 	VCVTPH2PS.Z (DX)(R13*2), K1, Z5
 	JMP         done26
@@ -15462,10 +16525,10 @@ divided30:
 	VPMOVDB     Z10, K1, (BX)(R13*1)
 	ADDQ        $0x00000010, R13
 	SUBQ        $0x00000010, R12
-	JMP         some22
+	JMP         some24
 
-done23:
-	CMPB 275(CX), $0x00
+done25:
+	CMPB 283(CX), $0x00
 	JNE  taken31
 
 done8:
@@ -15486,7 +16549,7 @@ head9:
 	SUBQ R14, R12
 	SHRQ $0x00, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R14, BX
@@ -15517,23 +16580,24 @@ around19:
 	VMOVNTDQ Z5, (BX)(R13*1)
 	JMP      stored20
 
-tail21:
+some21:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	PREFETCHT1 64(R14)(R13*2)
+	JMP        asked22
+
+tail23:
 	TESTQ R12, R12
 	JEQ   done8
 	MOVQ  BX, 248(CX)
 	CMPQ  R9, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R13, R14
 	SHLQ  $0x00, R14
 	LEAQ  (SP), BX
 	SUBQ  R14, BX
 	JMP   some7
-
-some24:
-	LEAQ       (DX)(R10*1), R14
-	PREFETCHT1 (R14)(R13*2)
-	JMP        asked25
 
 reciprocal29:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
@@ -15546,9 +16610,9 @@ taken31:
 	MOVQ      248(CX), BX
 	CMPQ      R13, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R13, R12
 	SHLQ      $0x00, R12
 	ADDQ      BX, R12
@@ -15594,7 +16658,7 @@ block37:
 	PREFETCHT1 64(DX)(R13*1)
 
 near40:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind42
 	VCVTPH2PS (DX), Z5
 	VCVTPH2PS 32(DX), Z11
@@ -15755,7 +16819,7 @@ near50:
 strand51:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z5
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind53
 	VCVTPH2PS.Z  (DX), K1, Z5
 	JMP          done52
@@ -15878,7 +16942,7 @@ loaded62:
 	VMOVUPS 192(DI), Z6
 
 loaded63:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind65
 	VCVTPH2PS (DX), Z6
 	VCVTPH2PS 32(DX), Z14
@@ -16029,7 +17093,7 @@ loaded73:
 	VMOVUPS.Z (DI), K1, Z6
 
 loaded74:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind76
 	VCVTPH2PS.Z (DX), K1, Z6
 	JMP         done75
@@ -16078,7 +17142,7 @@ divided79:
 	JMP         some71
 
 done72:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -16604,7 +17668,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
 	JEQ   none58
 	LEAQ  16640(R8), R9
@@ -16942,7 +18006,7 @@ stored87:
 	JMP  some80
 
 done81:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -17428,7 +18492,7 @@ stored56:
 	JMP  some49
 
 done50:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -17949,7 +19013,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
 	JEQ   none58
 	LEAQ  16640(R8), R9
@@ -18287,7 +19351,7 @@ stored87:
 	JMP  some80
 
 done81:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -18820,7 +19884,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
 	JEQ   none58
 	LEAQ  16640(R8), R9
@@ -19170,7 +20234,7 @@ stored87:
 	JMP  some80
 
 done81:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -19908,7 +20972,7 @@ stored81:
 	JMP  some74
 
 done75:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -19948,7 +21012,7 @@ TEXT ·quantizeAVX2F32I32(SB), NOSPLIT, $256-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -19962,7 +21026,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near5
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near5
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -19979,12 +21043,12 @@ run6:
 	VBROADCASTSS 2560(SI), Y1
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep9
 
 kept10:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share11
 
 begun12:
@@ -20027,12 +21091,12 @@ stored16:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step7
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg17
 	CMPQ R11, AX
 	JEQ  done8
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends18
 
 end19:
@@ -20062,7 +21126,7 @@ share11:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun12
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -20092,7 +21156,7 @@ rest21:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step7
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -20112,9 +21176,9 @@ first20:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone23
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y5
@@ -20143,7 +21207,7 @@ divide4:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near24
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near24
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -20156,12 +21220,12 @@ near24:
 run25:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep28
 
 kept29:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share30
 
 begun31:
@@ -20206,12 +21270,12 @@ stored37:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step26
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg38
 	CMPQ R11, AX
 	JEQ  done27
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends39
 
 end40:
@@ -20241,7 +21305,7 @@ share30:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun31
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -20280,7 +21344,7 @@ rest42:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step26
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -20300,9 +21364,9 @@ first41:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone44
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y4
@@ -20957,7 +22021,7 @@ stored109:
 	JMP  some102
 
 done103:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -21428,7 +22492,7 @@ stored56:
 	JMP  some49
 
 done50:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -21894,7 +22958,7 @@ stored56:
 	JMP  some49
 
 done50:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -21949,7 +23013,7 @@ run6:
 	VBROADCASTSS 2560(SI), Y1
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep9
 
 kept10:
@@ -21960,7 +23024,7 @@ step7:
 	JNE   some11
 
 asked12:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind14
 	VCVTPH2PS (DX)(R11*2), Y5
 	VCVTPH2PS 16(DX)(R11*2), Y6
@@ -22009,7 +23073,7 @@ stored17:
 	CMPQ R11, AX
 	JEQ  done8
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends18
 
 end19:
@@ -22061,7 +23125,7 @@ near20:
 run21:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep24
 
 kept25:
@@ -22072,7 +23136,7 @@ step22:
 	JNE   some26
 
 asked27:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind29
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -22123,7 +23187,7 @@ stored34:
 	CMPQ R11, AX
 	JEQ  done23
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends35
 
 end36:
@@ -22201,7 +23265,7 @@ near46:
 	XORQ R11, R11
 
 group47:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind49
 	VCVTPH2PS (DX)(R11*2), Y7
 	VCVTPH2PS 16(DX)(R11*2), Y8
@@ -22289,7 +23353,7 @@ near57:
 	XORQ R11, R11
 
 group58:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind60
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -22392,7 +23456,7 @@ whole70:
 	PREFETCHT1 (DX)(R11*1)
 
 near71:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind73
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
@@ -22500,7 +23564,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
 	JEQ   none81
 	LEAQ  16640(R8), R9
@@ -22514,7 +23578,7 @@ block82:
 	PREFETCHT1 (DX)(R10*1)
 
 near84:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind86
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -22627,7 +23691,7 @@ block92:
 	PREFETCHT1 (DX)(R8*1)
 
 near94:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind96
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
@@ -22708,7 +23772,7 @@ loaded104:
 	VMOVUPS 32(DI)(R8*4), Y3
 
 loaded105:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind107
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
@@ -22792,7 +23856,7 @@ loaded115:
 	VMOVUPS 32(DI), Y3
 
 loaded116:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind118
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -22858,7 +23922,7 @@ stored123:
 	JMP  some113
 
 done114:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -22888,7 +23952,7 @@ TEXT ·quantizeAVX2H16I32(SB), NOSPLIT, $192-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -22902,7 +23966,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near5
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near5
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -22920,7 +23984,7 @@ run6:
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share9
 
 begun10:
@@ -22929,7 +23993,7 @@ step7:
 	JNE   some11
 
 asked12:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind14
 	VCVTPH2PS (DX)(R11*2), Y5
 	VCVTPH2PS 16(DX)(R11*2), Y6
@@ -22977,7 +24041,7 @@ stored17:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step7
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg18
 	CMPQ R11, AX
 	JEQ  done8
@@ -23001,7 +24065,7 @@ share9:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun10
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -23031,7 +24095,7 @@ rest20:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step7
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -23051,9 +24115,9 @@ first19:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone22
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y5
@@ -23076,7 +24140,7 @@ divide4:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near23
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near23
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -23090,7 +24154,7 @@ run24:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share27
 
 begun28:
@@ -23099,7 +24163,7 @@ step25:
 	JNE   some29
 
 asked30:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind32
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -23149,7 +24213,7 @@ stored37:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step25
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg38
 	CMPQ R11, AX
 	JEQ  done26
@@ -23173,7 +24237,7 @@ share27:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun28
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -23212,7 +24276,7 @@ rest40:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step25
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -23232,9 +24296,9 @@ first39:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone42
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y4
@@ -23273,7 +24337,7 @@ step43:
 strand47:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind49
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
@@ -23382,7 +24446,7 @@ near61:
 	XORQ R11, R11
 
 group62:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind64
 	VCVTPH2PS (DX)(R11*2), Y7
 	VCVTPH2PS 16(DX)(R11*2), Y8
@@ -23473,7 +24537,7 @@ near72:
 	XORQ R11, R11
 
 group73:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind75
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -23579,7 +24643,7 @@ whole85:
 	PREFETCHT1 (DX)(R11*1)
 
 near86:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind88
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
@@ -23690,7 +24754,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
 	JEQ   none96
 	LEAQ  16640(R8), R9
@@ -23704,7 +24768,7 @@ block97:
 	PREFETCHT1 (DX)(R10*1)
 
 near99:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind101
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -23820,7 +24884,7 @@ block107:
 	PREFETCHT1 (DX)(R8*1)
 
 near109:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind111
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
@@ -23904,7 +24968,7 @@ loaded119:
 	VMOVUPS 32(DI)(R8*4), Y3
 
 loaded120:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind122
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
@@ -23991,7 +25055,7 @@ loaded130:
 	VMOVUPS 32(DI), Y3
 
 loaded131:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind133
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -24060,7 +25124,7 @@ stored138:
 	JMP  some128
 
 done129:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -24090,7 +25154,7 @@ TEXT ·quantizeAVX2F32F32(SB), NOSPLIT, $256-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -24104,7 +25168,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near5
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near5
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -24121,12 +25185,12 @@ run6:
 	VBROADCASTSS 2560(SI), Y1
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep9
 
 kept10:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share11
 
 begun12:
@@ -24162,12 +25226,12 @@ stored16:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step7
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg17
 	CMPQ R11, AX
 	JEQ  done8
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends18
 
 end19:
@@ -24197,7 +25261,7 @@ share11:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun12
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -24227,7 +25291,7 @@ rest21:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step7
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -24247,9 +25311,9 @@ first20:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone23
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y5
@@ -24278,7 +25342,7 @@ divide4:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near24
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near24
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -24291,12 +25355,12 @@ near24:
 run25:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep28
 
 kept29:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share30
 
 begun31:
@@ -24334,12 +25398,12 @@ stored37:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step26
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg38
 	CMPQ R11, AX
 	JEQ  done27
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends39
 
 end40:
@@ -24369,7 +25433,7 @@ share30:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun31
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -24408,7 +25472,7 @@ rest42:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step26
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -24428,9 +25492,9 @@ first41:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone44
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y4
@@ -25036,7 +26100,7 @@ stored109:
 	JMP  some102
 
 done103:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -25066,7 +26130,7 @@ TEXT ·quantizeAVX2F64F64(SB), NOSPLIT, $256-16
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Y0
 	VBROADCASTSD 64(CX), Y1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -25078,7 +26142,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -25091,12 +26155,12 @@ near4:
 run5:
 	VBROADCASTSD (SI), Y2
 	VBROADCASTSD 1024(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share10
 
 begun11:
@@ -25134,12 +26198,12 @@ stored17:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg18
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends19
 
 end20:
@@ -25169,7 +26233,7 @@ share10:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun11
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -25208,7 +26272,7 @@ rest22:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x03, R12
 	LEAQ (BX)(R12*1), BX
@@ -25228,9 +26292,9 @@ first21:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x03, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone24
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y4
@@ -25666,7 +26730,7 @@ stored73:
 	JMP  some66
 
 done67:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -25721,7 +26785,7 @@ run6:
 	VBROADCASTSS 2560(SI), Y1
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep9
 
 kept10:
@@ -25732,7 +26796,7 @@ step7:
 	JNE   some11
 
 asked12:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind14
 	VCVTPH2PS (DX)(R11*2), Y5
 	VCVTPH2PS 16(DX)(R11*2), Y6
@@ -25764,7 +26828,7 @@ done13:
 	VROUNDPS    $0x08, Y5, Y5
 	VADDPS      Y4, Y6, Y6
 	VADDPS      Y4, Y5, Y5
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind17
 	VCVTPS2PH   $0x00, Y6, X6
 	VCVTPS2PH   $0x00, Y5, X5
@@ -25807,7 +26871,7 @@ done16:
 	CMPQ R11, AX
 	JEQ  done8
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends23
 
 end24:
@@ -25864,7 +26928,7 @@ near25:
 run26:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep29
 
 kept30:
@@ -25875,7 +26939,7 @@ step27:
 	JNE   some31
 
 asked32:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind34
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -25909,7 +26973,7 @@ divided37:
 	VMINPS    Y1, Y5, Y5
 	VMAXPS    Y0, Y4, Y4
 	VMAXPS    Y0, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind39
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -25952,7 +27016,7 @@ done38:
 	CMPQ R11, AX
 	JEQ  done28
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends45
 
 end46:
@@ -26035,7 +27099,7 @@ near56:
 	XORQ R11, R11
 
 group57:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind59
 	VCVTPH2PS (DX)(R11*2), Y7
 	VCVTPH2PS 16(DX)(R11*2), Y8
@@ -26067,7 +27131,7 @@ done58:
 	VROUNDPS    $0x08, Y7, Y7
 	VADDPS      Y6, Y8, Y8
 	VADDPS      Y6, Y7, Y7
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind62
 	VCVTPS2PH   $0x00, Y8, X8
 	VCVTPS2PH   $0x00, Y7, X7
@@ -26154,7 +27218,7 @@ near72:
 	XORQ R11, R11
 
 group73:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind75
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -26197,7 +27261,7 @@ divided78:
 	VMINPS    Y1, Y5, Y5
 	VMAXPS    Y0, Y4, Y4
 	VMAXPS    Y0, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind80
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -26288,7 +27352,7 @@ whole90:
 	PREFETCHT1 (DX)(R11*1)
 
 near91:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind93
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
@@ -26331,7 +27395,7 @@ divided96:
 	VMINPS    Y1, Y5, Y5
 	VMAXPS    Y0, Y4, Y4
 	VMAXPS    Y0, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind98
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -26431,7 +27495,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
 	JEQ   none107
 	LEAQ  16640(R8), R9
@@ -26445,7 +27509,7 @@ block108:
 	PREFETCHT1 (DX)(R10*1)
 
 near110:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind112
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -26487,7 +27551,7 @@ loaded114:
 	VROUNDPS  $0x08, Y6, Y6
 	VADDPS    Y2, Y7, Y7
 	VADDPS    Y3, Y6, Y6
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind116
 	VCVTPS2PH $0x00, Y7, X7
 	VCVTPS2PH $0x00, Y6, X6
@@ -26589,7 +27653,7 @@ block123:
 	PREFETCHT1 (DX)(R8*1)
 
 near125:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind127
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
@@ -26621,7 +27685,7 @@ done126:
 	VROUNDPS    $0x08, Y10, Y10
 	VADDPS      Y2, Y11, Y11
 	VADDPS      Y3, Y10, Y10
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind130
 	VCVTPS2PH   $0x00, Y11, X11
 	VCVTPS2PH   $0x00, Y10, X10
@@ -26701,7 +27765,7 @@ loaded140:
 	VMOVUPS 32(DI)(R8*4), Y3
 
 loaded141:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind143
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
@@ -26744,7 +27808,7 @@ divided146:
 	VMINPS    Y5, Y7, Y7
 	VMAXPS    Y4, Y6, Y6
 	VMAXPS    Y4, Y7, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind148
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
@@ -26816,7 +27880,7 @@ loaded156:
 	VMOVUPS 32(DI), Y3
 
 loaded157:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind159
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -26859,7 +27923,7 @@ divided162:
 	VMINPS    Y5, Y7, Y7
 	VMAXPS    Y4, Y6, Y6
 	VMAXPS    Y4, Y7, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind164
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
@@ -26913,7 +27977,7 @@ done163:
 	JMP  some154
 
 done155:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -26947,7 +28011,7 @@ TEXT ·quantizeAVX2F32F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         312(CX), R8
+	MOVQ         320(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -27148,7 +28212,7 @@ stored19:
 	JMP  some12
 
 done13:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -27172,7 +28236,7 @@ TEXT ·quantizeAVX2F64F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         312(CX), R8
+	MOVQ         320(CX), R8
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD (SI), Y1
 	VBROADCASTSD (DI), Y2
@@ -27379,7 +28443,7 @@ stored19:
 	JMP  some12
 
 done13:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -27403,7 +28467,7 @@ TEXT ·quantizeAVX2H16F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         312(CX), R8
+	MOVQ         320(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -27440,7 +28504,7 @@ loaded6:
 	VMOVUPS 32(DI)(R9*4), Y2
 
 loaded7:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind9
 	VCVTPH2PS (DX)(R9*2), Y2
 	VCVTPH2PS 16(DX)(R9*2), Y5
@@ -27544,7 +28608,7 @@ loaded17:
 	VMOVUPS 32(DI), Y2
 
 loaded18:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind20
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y5
@@ -27630,7 +28694,7 @@ stored25:
 	JMP  some15
 
 done16:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX

@@ -20,7 +20,9 @@ TEXT ·quantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
+	JNE          shared3
+	CMPB         284(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -30,278 +32,438 @@ TEXT ·quantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $64-16
 	JEQ          other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -64(AX), R8
-	MOVQ 80(CX), R10
-	MOVQ DX, R11
-	MOVQ BX, R12
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -64(AX), R8
+	MOVQ        80(CX), R11
+	MOVQ        DX, R12
+	MOVQ        BX, R13
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        SI, R14
+	ANDQ        $0x3f, R14
+	MOVQ        SI, R10
+	SUBQ        R14, R10
+	SHRQ        $0x02, R14
+	NEGQ        R14
+	ADDQ        $0x10, R14
+	MOVQ        R14, 256(CX)
+	VMOVDQU64   (R10), Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z4
+	VPERMPS     Z2, Z4, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
 
+near6:
 run5:
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS 1024(DI), Z3
-	XORQ         R14, R14
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS 1024(DI), Z5
+	XORQ         R15, R15
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R14, R8
-	JGT  rest11
+whole7:
+	CMPQ R15, R8
+	JGT  rest12
 
-next10:
-	TESTQ R10, R10
-	JNE   some12
+next11:
+	TESTQ R11, R11
+	JNE   some13
 
-asked13:
-	VMOVUPS (BX)(R14*4), Z4
-	VMOVUPS 64(BX)(R14*4), Z5
-	VMOVUPS 128(BX)(R14*4), Z6
-	VMOVUPS 192(BX)(R14*4), Z7
+asked14:
+	VMOVUPS (BX)(R15*4), Z6
+	VMOVUPS 64(BX)(R15*4), Z7
+	VMOVUPS 128(BX)(R15*4), Z8
+	VMOVUPS 192(BX)(R15*4), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal14
-	VDIVPS  Z2, Z4, Z4
-	VDIVPS  Z2, Z5, Z5
-	VDIVPS  Z2, Z6, Z6
-	VDIVPS  Z2, Z7, Z7
+	JNE     reciprocal15
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
+	VDIVPS  Z4, Z8, Z8
+	VDIVPS  Z4, Z9, Z9
 
-divided15:
-	VRNDSCALEPS $0x08, Z4, Z4
-	VRNDSCALEPS $0x08, Z5, Z5
+divided16:
 	VRNDSCALEPS $0x08, Z6, Z6
 	VRNDSCALEPS $0x08, Z7, Z7
-	VADDPS      Z3, Z4, Z4
-	VADDPS      Z3, Z5, Z5
-	VADDPS      Z3, Z6, Z6
-	VADDPS      Z3, Z7, Z7
-	VCMPPS      $0x1d, Z0, Z4, K1
-	VCMPPS      $0x1d, Z0, Z5, K2
-	VCMPPS      $0x1d, Z0, Z6, K3
-	VCMPPS      $0x1d, Z0, Z7, K4
-	VCMPPS      $0x12, Z1, Z4, K1, K1
-	VCMPPS      $0x12, Z1, Z5, K2, K2
-	VCMPPS      $0x12, Z1, Z6, K3, K3
-	VCMPPS      $0x12, Z1, Z7, K4, K4
-	VMOVUPS     (DX)(R14*4), Z4
-	VMOVUPS     64(DX)(R14*4), Z5
-	VMOVUPS     128(DX)(R14*4), Z6
-	VMOVUPS     192(DX)(R14*4), Z7
-	VDIVPS      Z2, Z4, Z4
-	VDIVPS      Z2, Z5, Z5
-	VDIVPS      Z2, Z6, Z6
-	VDIVPS      Z2, Z7, Z7
-	VMOVAPS.Z   Z4, K1, Z4
-	VMOVAPS.Z   Z5, K2, Z5
-	VMOVAPS.Z   Z6, K3, Z6
-	VMOVAPS.Z   Z7, K4, Z7
+	VRNDSCALEPS $0x08, Z8, Z8
+	VRNDSCALEPS $0x08, Z9, Z9
+	VADDPS      Z5, Z6, Z6
+	VADDPS      Z5, Z7, Z7
+	VADDPS      Z5, Z8, Z8
+	VADDPS      Z5, Z9, Z9
+	VCMPPS      $0x1d, Z0, Z6, K1
+	VCMPPS      $0x1d, Z0, Z7, K2
+	VCMPPS      $0x1d, Z0, Z8, K3
+	VCMPPS      $0x1d, Z0, Z9, K4
+	VCMPPS      $0x12, Z1, Z6, K1, K1
+	VCMPPS      $0x12, Z1, Z7, K2, K2
+	VCMPPS      $0x12, Z1, Z8, K3, K3
+	VCMPPS      $0x12, Z1, Z9, K4, K4
+	VMOVUPS     (DX)(R15*4), Z6
+	VMOVUPS     64(DX)(R15*4), Z7
+	VMOVUPS     128(DX)(R15*4), Z8
+	VMOVUPS     192(DX)(R15*4), Z9
+	VDIVPS      Z4, Z6, Z6
+	VDIVPS      Z4, Z7, Z7
+	VDIVPS      Z4, Z8, Z8
+	VDIVPS      Z4, Z9, Z9
+	VMOVAPS.Z   Z6, K1, Z6
+	VMOVAPS.Z   Z7, K2, Z7
+	VMOVAPS.Z   Z8, K3, Z8
+	VMOVAPS.Z   Z9, K4, Z9
+	CMPB        284(CX), $0x00
+	JNE         join17
 	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU64   Z4, (SI)(R14*4)
-	VMOVDQU64   Z5, 64(SI)(R14*4)
-	VMOVDQU64   Z6, 128(SI)(R14*4)
-	VMOVDQU64   Z7, 192(SI)(R14*4)
+	JNE         around19
+	VMOVDQU64   Z6, (SI)(R15*4)
+	VMOVDQU64   Z7, 64(SI)(R15*4)
+	VMOVDQU64   Z8, 128(SI)(R15*4)
+	VMOVDQU64   Z9, 192(SI)(R15*4)
 
-stored17:
-	ADDQ $0x00000040, R14
-	CMPQ R14, R8
-	JLE  next10
+stored20:
+joined18:
+	ADDQ $0x00000040, R15
+	CMPQ R15, R8
+	JLE  next11
 
-rest11:
-	MOVQ AX, R13
-	SUBQ R14, R13
+rest12:
+	MOVQ  AX, R14
+	SUBQ  R15, R14
+	JEQ   done9
+	CMPQ  R14, $0x00000020
+	JLT   fewer21
+	TESTQ R11, R11
+	JNE   some22
 
-line18:
-	CMPQ  R13, $0x00000010
-	JLT   lines19
-	TESTQ R10, R10
-	JNE   some20
-
-asked21:
-	VMOVUPS (BX)(R14*4), Z4
+asked23:
+	VMOVUPS (BX)(R15*4), Z6
+	VMOVUPS 64(BX)(R15*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
-	VDIVPS  Z2, Z4, Z4
+	JNE     reciprocal24
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
 
-divided23:
-	VRNDSCALEPS $0x08, Z4, Z4
-	VADDPS      Z3, Z4, Z4
-	VCMPPS      $0x1d, Z0, Z4, K1
-	VCMPPS      $0x12, Z1, Z4, K1, K1
-	VMOVUPS     (DX)(R14*4), Z4
-	VDIVPS      Z2, Z4, Z4
-	VMOVAPS.Z   Z4, K1, Z4
+divided25:
+	VRNDSCALEPS $0x08, Z6, Z6
+	VRNDSCALEPS $0x08, Z7, Z7
+	VADDPS      Z5, Z6, Z6
+	VADDPS      Z5, Z7, Z7
+	VCMPPS      $0x1d, Z0, Z6, K1
+	VCMPPS      $0x1d, Z0, Z7, K2
+	VCMPPS      $0x12, Z1, Z6, K1, K1
+	VCMPPS      $0x12, Z1, Z7, K2, K2
+	VMOVUPS     (DX)(R15*4), Z6
+	VMOVUPS     64(DX)(R15*4), Z7
+	VDIVPS      Z4, Z6, Z6
+	VDIVPS      Z4, Z7, Z7
+	VMOVAPS.Z   Z6, K1, Z6
+	VMOVAPS.Z   Z7, K2, Z7
+	CMPB        284(CX), $0x00
+	JNE         join26
 	CMPB        76(CX), $0x00
-	JNE         around24
-	VMOVDQU64   Z4, (SI)(R14*4)
+	JNE         around28
+	VMOVDQU64   Z6, (SI)(R15*4)
+	VMOVDQU64   Z7, 64(SI)(R15*4)
 
-stored25:
-	ADDQ $0x00000010, R14
-	SUBQ $0x00000010, R13
-	JMP  line18
+stored29:
+joined27:
+	ADDQ $0x00000020, R15
+	SUBQ $0x00000020, R14
 
-lines19:
-	CMPB 275(CX), $0x00
-	JNE  tail26
+fewer21:
+	CMPQ  R14, $0x00000010
+	JLT   fewer30
+	TESTQ R11, R11
+	JNE   some31
 
-some7:
-some27:
-	TESTQ R13, R13
-	JLE   done28
-	MOVQ  $-1, R15
-	BZHIQ R13, R15, R15
-	KMOVW R15, K1
-	TESTQ R10, R10
-	JNE   some29
+asked32:
+	VMOVUPS (BX)(R15*4), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal33
+	VDIVPS  Z4, Z6, Z6
 
-asked30:
-	VMOVUPS.Z (BX)(R14*4), K1, Z4
+divided34:
+	VRNDSCALEPS $0x08, Z6, Z6
+	VADDPS      Z5, Z6, Z6
+	VCMPPS      $0x1d, Z0, Z6, K1
+	VCMPPS      $0x12, Z1, Z6, K1, K1
+	VMOVUPS     (DX)(R15*4), Z6
+	VDIVPS      Z4, Z6, Z6
+	VMOVAPS.Z   Z6, K1, Z6
+	CMPB        284(CX), $0x00
+	JNE         join35
+	CMPB        76(CX), $0x00
+	JNE         around37
+	VMOVDQU64   Z6, (SI)(R15*4)
+
+stored38:
+joined36:
+	ADDQ $0x00000010, R15
+	SUBQ $0x00000010, R14
+
+fewer30:
+	CMPB 283(CX), $0x00
+	JNE  tail39
+
+some8:
+some40:
+	TESTQ R14, R14
+	JLE   done41
+	MOVQ  $-1, BP
+	BZHIQ R14, BP, BP
+	KMOVW BP, K1
+	TESTQ R11, R11
+	JNE   some42
+
+asked43:
+	VMOVUPS.Z (BX)(R15*4), K1, Z6
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Z2, Z4, Z4
+	JNE       reciprocal44
+	VDIVPS    Z4, Z6, Z6
 
-divided32:
-	VRNDSCALEPS $0x08, Z4, Z4
-	VADDPS      Z3, Z4, Z4
-	VCMPPS      $0x1d, Z0, Z4, K2
-	VCMPPS      $0x12, Z1, Z4, K2, K2
-	VMOVUPS.Z   (DX)(R14*4), K1, Z4
-	VDIVPS      Z2, Z4, Z4
-	VMOVAPS.Z   Z4, K2, Z4
-	VMOVUPS     Z4, K1, (SI)(R14*4)
-	ADDQ        $0x00000010, R14
-	SUBQ        $0x00000010, R13
-	JMP         some27
+divided45:
+	VRNDSCALEPS $0x08, Z6, Z6
+	VADDPS      Z5, Z6, Z6
+	VCMPPS      $0x1d, Z0, Z6, K2
+	VCMPPS      $0x12, Z1, Z6, K2, K2
+	VMOVUPS.Z   (DX)(R15*4), K1, Z6
+	VDIVPS      Z4, Z6, Z6
+	VMOVAPS.Z   Z6, K2, Z6
+	CMPB        284(CX), $0x00
+	JNE         join46
+	VMOVUPS     Z6, K1, (SI)(R15*4)
 
-done28:
-	CMPB 275(CX), $0x00
-	JNE  taken33
+joined47:
+	ADDQ $0x00000010, R15
+	SUBQ $0x00000010, R14
+	JMP  some40
 
-done8:
-	ADDQ 152(CX), R11
-	MOVQ R11, DX
-	ADDQ 184(CX), R12
-	MOVQ R12, BX
-	ADDQ 216(CX), SI
-	ADDQ $0x00000004, DI
-	DECQ R9
-	JNE  run5
+done41:
+	CMPB 283(CX), $0x00
+	JNE  taken48
+
+done9:
+	ADDQ      152(CX), R12
+	MOVQ      R12, DX
+	ADDQ      184(CX), R13
+	MOVQ      R13, BX
+	ADDQ      216(CX), SI
+	ADDQ      $0x00000004, DI
+	DECQ      R9
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none49
+	MOVQ      $0x00000010, R14
+	SUBQ      256(CX), R14
+	JEQ       none49
+	MOVQ      $-1, AX
+	BZHIQ     R14, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z2, Z3, Z0
+	VMOVDQU32 Z0, K1, (R10)
+
+none49:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ SI, R15
-	ANDQ $0x3f, R15
-	JEQ  whole6
-	MOVQ $0x00000040, R13
-	SUBQ R15, R13
-	SHRQ $0x02, R13
+head10:
+	MOVQ SI, BP
+	ANDQ $0x3f, BP
+	JEQ  whole7
+	MOVQ $0x00000040, R14
+	SUBQ BP, R14
+	SHRQ $0x02, R14
 	MOVQ SI, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), SI
-	ADDQ R15, SI
-	JMP  some7
+	ADDQ BP, SI
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R10*1), R13
-	PREFETCHT1 (R13)(R14*4)
-	PREFETCHT1 64(R13)(R14*4)
-	PREFETCHT1 128(R13)(R14*4)
-	PREFETCHT1 192(R13)(R14*4)
-	LEAQ       (BX)(R10*1), R13
-	PREFETCHT1 (R13)(R14*4)
-	PREFETCHT1 64(R13)(R14*4)
-	PREFETCHT1 128(R13)(R14*4)
-	PREFETCHT1 192(R13)(R14*4)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R11*1), R14
+	PREFETCHT1 (R14)(R15*4)
+	PREFETCHT1 64(R14)(R15*4)
+	PREFETCHT1 128(R14)(R15*4)
+	PREFETCHT1 192(R14)(R15*4)
+	LEAQ       (BX)(R11*1), R14
+	PREFETCHT1 (R14)(R15*4)
+	PREFETCHT1 64(R14)(R15*4)
+	PREFETCHT1 128(R14)(R15*4)
+	PREFETCHT1 192(R14)(R15*4)
+	JMP        asked14
 
-reciprocal14:
+reciprocal15:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z8, Z8
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z9, Z9
+	JMP          divided16
+
+around19:
+	VMOVNTDQ Z6, (SI)(R15*4)
+	VMOVNTDQ Z7, 64(SI)(R15*4)
+	VMOVNTDQ Z8, 128(SI)(R15*4)
+	VMOVNTDQ Z9, 192(SI)(R15*4)
+	JMP      stored20
+
+join17:
+	VMOVDQA64 Z3, Z10
+	VPERMI2PS Z6, Z2, Z10
+	VMOVNTDQ  Z10, (R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z8, Z7, Z2
+	VMOVNTDQ  Z2, 128(R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z9, Z8, Z2
+	VMOVNTDQ  Z2, 192(R10)
+	VMOVDQA64 Z9, Z2
+	ADDQ      $0x00000100, R10
+	JMP       joined18
+
+some22:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	PREFETCHT1 64(BP)(R15*4)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	PREFETCHT1 64(BP)(R15*4)
+	JMP        asked23
+
+reciprocal24:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z4, Z4
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z5, Z5
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
+	VDIVPS       Z4, Z8, Z8
 	VMULPS       Z8, Z6, Z6
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
+	VDIVPS       Z4, Z8, Z8
 	VMULPS       Z8, Z7, Z7
-	JMP          divided15
+	JMP          divided25
 
-around16:
-	VMOVNTDQ Z4, (SI)(R14*4)
-	VMOVNTDQ Z5, 64(SI)(R14*4)
-	VMOVNTDQ Z6, 128(SI)(R14*4)
-	VMOVNTDQ Z7, 192(SI)(R14*4)
-	JMP      stored17
+around28:
+	VMOVNTDQ Z6, (SI)(R15*4)
+	VMOVNTDQ Z7, 64(SI)(R15*4)
+	JMP      stored29
 
-some20:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*4)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*4)
-	JMP        asked21
+join26:
+	VMOVDQA64 Z3, Z8
+	VPERMI2PS Z6, Z2, Z8
+	VMOVNTDQ  Z8, (R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R10)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000080, R10
+	JMP       joined27
 
-reciprocal22:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z5
-	VDIVPS       Z2, Z5, Z5
-	VMULPS       Z5, Z4, Z4
-	JMP          divided23
+some31:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	JMP        asked32
 
-around24:
-	VMOVNTDQ Z4, (SI)(R14*4)
-	JMP      stored25
+reciprocal33:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided34
 
-tail26:
-	TESTQ R13, R13
-	JEQ   done8
+around37:
+	VMOVNTDQ Z6, (SI)(R15*4)
+	JMP      stored38
+
+join35:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PS Z6, Z2, Z7
+	VMOVNTDQ  Z7, (R10)
+	VMOVDQA64 Z6, Z2
+	ADDQ      $0x00000040, R10
+	JMP       joined36
+
+tail39:
+	TESTQ R14, R14
+	JEQ   done9
 	MOVQ  SI, 248(CX)
 	CMPQ  R9, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R14, R15
-	SHLQ  $0x02, R15
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R15, BP
+	SHLQ  $0x02, BP
 	LEAQ  (SP), SI
-	SUBQ  R15, SI
-	JMP   some7
+	SUBQ  BP, SI
+	JMP   some8
 
-some29:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*4)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*4)
-	JMP        asked30
+some42:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	JMP        asked43
 
-reciprocal31:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z5
-	VDIVPS       Z2, Z5, Z5
-	VMULPS       Z5, Z4, Z4
-	JMP          divided32
+reciprocal44:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided45
 
-taken33:
-	ADDQ      R13, R14
+join46:
+	VMOVDQA64   Z3, Z7
+	VPERMI2PS   Z6, Z2, Z7
+	SUBQ        R14, 256(CX)
+	JG          part50
+	VMOVNTDQ    Z7, (R10)
+	ADDQ        $0x00000040, R10
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z6, Z3, Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z6
+	VPERMPS     Z2, Z6, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+	JMP         kept51
+
+part50:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z2
+	VPERMPS     Z7, Z2, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+kept51:
+	JMP joined47
+
+taken48:
+	ADDQ      R14, R15
 	MOVQ      248(CX), SI
-	CMPQ      R14, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R14, R13
-	SHLQ      $0x02, R13
-	ADDQ      SI, R13
-	VMOVDQU64 (SP), Z4
-	VMOVNTDQ  Z4, -64(R13)
-	JMP       whole6
+	CMPQ      R15, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R15, R14
+	SHLQ      $0x02, R14
+	ADDQ      SI, R14
+	VMOVDQU64 (SP), Z6
+	VMOVNTDQ  Z6, -64(R14)
+	JMP       whole7
 
 other2:
-step34:
+step52:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned54
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -311,24 +473,24 @@ step34:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some37
+	JMP     some55
 
-aligned36:
-turn38:
+aligned54:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns58
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand41:
+strand59:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block39:
+block57:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near42
+	JEQ        near60
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -338,20 +500,20 @@ block39:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 
-near42:
+near60:
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
 	VMOVUPS 128(BX), Z6
 	VMOVUPS 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal61
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided44
+	JMP     divided62
 
-reciprocal43:
+reciprocal61:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -365,7 +527,7 @@ reciprocal43:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided44:
+divided62:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
@@ -395,70 +557,70 @@ divided44:
 	VMOVAPS.Z   Z6, K3, Z6
 	VMOVAPS.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around45
+	JNE         around63
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored46
+	JMP         stored64
 
-around45:
+around63:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored46:
+stored64:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000040, R10
-	JNE  block39
+	JNE  block57
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand41
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn56
 
-turns40:
-some37:
-some47:
+turns58:
+some55:
+some65:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done66
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near49
+	JEQ        near67
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near49:
+near67:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand50:
+strand68:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	VMOVUPS.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal69
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided52
+	JMP          divided70
 
-reciprocal51:
+reciprocal69:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
 
-divided52:
+divided70:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VADDPS      Z3, Z4, Z3
 	VCMPPS      $0x1d, Z0, Z3, K2
@@ -475,7 +637,7 @@ divided52:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R11
 	DECQ        R10
-	JNE         strand50
+	JNE         strand68
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -486,21 +648,21 @@ divided52:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000010, AX
-	JMP         some47
+	JMP         some65
 
-done48:
+done66:
 	TESTQ R8, R8
-	JL    whole53
+	JL    whole71
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	LEAQ  (SI)(AX*4), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned36
+	JMP   aligned54
 
-whole53:
+whole71:
 	DECQ R9
-	JEQ  steps35
+	JEQ  steps53
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -509,9 +671,9 @@ whole53:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step52
 
-steps35:
+steps53:
 	VZEROUPPER
 	RET
 
@@ -532,12 +694,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block55:
+block73:
 	CMPQ       AX, $0x00000040
-	JLT        blocks56
+	JLT        blocks74
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near57
+	JEQ        near75
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -547,36 +709,36 @@ block55:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near57:
+near75:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded76
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded58:
+loaded76:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded77
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded59:
+loaded77:
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
 	VMOVUPS 128(BX), Z12
 	VMOVUPS 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal78
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided61
+	JMP     divided79
 
-reciprocal60:
+reciprocal78:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -590,7 +752,7 @@ reciprocal60:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided61:
+divided79:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -620,57 +782,57 @@ divided61:
 	VMOVAPS.Z   Z12, K3, Z12
 	VMOVAPS.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around62
+	JNE         around80
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored63
+	JMP         stored81
 
-around62:
+around80:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored63:
+stored81:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block55
+	JMP  block73
 
-blocks56:
-some64:
+blocks74:
+some82:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done83
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded84
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded66:
+loaded84:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded85
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded67:
+loaded85:
 	VMOVUPS.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal86
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided69
+	JMP       divided87
 
-reciprocal68:
+reciprocal86:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided69:
+divided87:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VADDPS      Z4, Z10, Z10
 	VCMPPS      $0x1d, Z8, Z10, K2
@@ -685,10 +847,10 @@ divided69:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some64
+	JMP         some82
 
-done65:
-	DECQ 264(CX)
+done83:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -704,6 +866,24 @@ done65:
 last:
 	VZEROUPPER
 	RET
+
+DATA numbers16x32<>+0(SB)/1, $0x00
+DATA numbers16x32<>+1(SB)/1, $0x01
+DATA numbers16x32<>+2(SB)/1, $0x02
+DATA numbers16x32<>+3(SB)/1, $0x03
+DATA numbers16x32<>+4(SB)/1, $0x04
+DATA numbers16x32<>+5(SB)/1, $0x05
+DATA numbers16x32<>+6(SB)/1, $0x06
+DATA numbers16x32<>+7(SB)/1, $0x07
+DATA numbers16x32<>+8(SB)/1, $0x08
+DATA numbers16x32<>+9(SB)/1, $0x09
+DATA numbers16x32<>+10(SB)/1, $0x0a
+DATA numbers16x32<>+11(SB)/1, $0x0b
+DATA numbers16x32<>+12(SB)/1, $0x0c
+DATA numbers16x32<>+13(SB)/1, $0x0d
+DATA numbers16x32<>+14(SB)/1, $0x0e
+DATA numbers16x32<>+15(SB)/1, $0x0f
+GLOBL numbers16x32<>(SB), RODATA|NOPTR, $16
 
 DATA all32_3f800000<>+0(SB)/4, $0x3f800000
 DATA all32_3f800000<>+4(SB)/4, $0x3f800000
@@ -731,7 +911,9 @@ TEXT ·quantizeBackwardAVX512F64F64F64(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), DI
 	VBROADCASTSD 56(CX), Z0
 	VBROADCASTSD 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
+	JNE          shared3
+	CMPB         284(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -741,278 +923,438 @@ TEXT ·quantizeBackwardAVX512F64F64F64(SB), NOSPLIT, $64-16
 	JEQ          other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -32(AX), R8
-	MOVQ 80(CX), R10
-	MOVQ DX, R11
-	MOVQ BX, R12
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -32(AX), R8
+	MOVQ        80(CX), R11
+	MOVQ        DX, R12
+	MOVQ        BX, R13
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        SI, R14
+	ANDQ        $0x3f, R14
+	MOVQ        SI, R10
+	SUBQ        R14, R10
+	SHRQ        $0x03, R14
+	NEGQ        R14
+	ADDQ        $0x08, R14
+	MOVQ        R14, 256(CX)
+	VMOVDQU64   (R10), Z2
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z4
+	VPERMPD     Z2, Z4, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
 
+near6:
 run5:
-	VBROADCASTSD (DI), Z2
-	VBROADCASTSD 1024(DI), Z3
-	XORQ         R14, R14
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD 1024(DI), Z5
+	XORQ         R15, R15
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R14, R8
-	JGT  rest11
+whole7:
+	CMPQ R15, R8
+	JGT  rest12
 
-next10:
-	TESTQ R10, R10
-	JNE   some12
+next11:
+	TESTQ R11, R11
+	JNE   some13
 
-asked13:
-	VMOVUPD (BX)(R14*8), Z4
-	VMOVUPD 64(BX)(R14*8), Z5
-	VMOVUPD 128(BX)(R14*8), Z6
-	VMOVUPD 192(BX)(R14*8), Z7
+asked14:
+	VMOVUPD (BX)(R15*8), Z6
+	VMOVUPD 64(BX)(R15*8), Z7
+	VMOVUPD 128(BX)(R15*8), Z8
+	VMOVUPD 192(BX)(R15*8), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal14
-	VDIVPD  Z2, Z4, Z4
-	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z6, Z6
-	VDIVPD  Z2, Z7, Z7
+	JNE     reciprocal15
+	VDIVPD  Z4, Z6, Z6
+	VDIVPD  Z4, Z7, Z7
+	VDIVPD  Z4, Z8, Z8
+	VDIVPD  Z4, Z9, Z9
 
-divided15:
-	VRNDSCALEPD $0x08, Z4, Z4
-	VRNDSCALEPD $0x08, Z5, Z5
+divided16:
 	VRNDSCALEPD $0x08, Z6, Z6
 	VRNDSCALEPD $0x08, Z7, Z7
-	VADDPD      Z3, Z4, Z4
-	VADDPD      Z3, Z5, Z5
-	VADDPD      Z3, Z6, Z6
-	VADDPD      Z3, Z7, Z7
-	VCMPPD      $0x1d, Z0, Z4, K1
-	VCMPPD      $0x1d, Z0, Z5, K2
-	VCMPPD      $0x1d, Z0, Z6, K3
-	VCMPPD      $0x1d, Z0, Z7, K4
-	VCMPPD      $0x12, Z1, Z4, K1, K1
-	VCMPPD      $0x12, Z1, Z5, K2, K2
-	VCMPPD      $0x12, Z1, Z6, K3, K3
-	VCMPPD      $0x12, Z1, Z7, K4, K4
-	VMOVUPD     (DX)(R14*8), Z4
-	VMOVUPD     64(DX)(R14*8), Z5
-	VMOVUPD     128(DX)(R14*8), Z6
-	VMOVUPD     192(DX)(R14*8), Z7
-	VDIVPD      Z2, Z4, Z4
-	VDIVPD      Z2, Z5, Z5
-	VDIVPD      Z2, Z6, Z6
-	VDIVPD      Z2, Z7, Z7
-	VMOVAPD.Z   Z4, K1, Z4
-	VMOVAPD.Z   Z5, K2, Z5
-	VMOVAPD.Z   Z6, K3, Z6
-	VMOVAPD.Z   Z7, K4, Z7
+	VRNDSCALEPD $0x08, Z8, Z8
+	VRNDSCALEPD $0x08, Z9, Z9
+	VADDPD      Z5, Z6, Z6
+	VADDPD      Z5, Z7, Z7
+	VADDPD      Z5, Z8, Z8
+	VADDPD      Z5, Z9, Z9
+	VCMPPD      $0x1d, Z0, Z6, K1
+	VCMPPD      $0x1d, Z0, Z7, K2
+	VCMPPD      $0x1d, Z0, Z8, K3
+	VCMPPD      $0x1d, Z0, Z9, K4
+	VCMPPD      $0x12, Z1, Z6, K1, K1
+	VCMPPD      $0x12, Z1, Z7, K2, K2
+	VCMPPD      $0x12, Z1, Z8, K3, K3
+	VCMPPD      $0x12, Z1, Z9, K4, K4
+	VMOVUPD     (DX)(R15*8), Z6
+	VMOVUPD     64(DX)(R15*8), Z7
+	VMOVUPD     128(DX)(R15*8), Z8
+	VMOVUPD     192(DX)(R15*8), Z9
+	VDIVPD      Z4, Z6, Z6
+	VDIVPD      Z4, Z7, Z7
+	VDIVPD      Z4, Z8, Z8
+	VDIVPD      Z4, Z9, Z9
+	VMOVAPD.Z   Z6, K1, Z6
+	VMOVAPD.Z   Z7, K2, Z7
+	VMOVAPD.Z   Z8, K3, Z8
+	VMOVAPD.Z   Z9, K4, Z9
+	CMPB        284(CX), $0x00
+	JNE         join17
 	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU64   Z4, (SI)(R14*8)
-	VMOVDQU64   Z5, 64(SI)(R14*8)
-	VMOVDQU64   Z6, 128(SI)(R14*8)
-	VMOVDQU64   Z7, 192(SI)(R14*8)
+	JNE         around19
+	VMOVDQU64   Z6, (SI)(R15*8)
+	VMOVDQU64   Z7, 64(SI)(R15*8)
+	VMOVDQU64   Z8, 128(SI)(R15*8)
+	VMOVDQU64   Z9, 192(SI)(R15*8)
 
-stored17:
-	ADDQ $0x00000020, R14
-	CMPQ R14, R8
-	JLE  next10
+stored20:
+joined18:
+	ADDQ $0x00000020, R15
+	CMPQ R15, R8
+	JLE  next11
 
-rest11:
-	MOVQ AX, R13
-	SUBQ R14, R13
+rest12:
+	MOVQ  AX, R14
+	SUBQ  R15, R14
+	JEQ   done9
+	CMPQ  R14, $0x00000010
+	JLT   fewer21
+	TESTQ R11, R11
+	JNE   some22
 
-line18:
-	CMPQ  R13, $0x00000008
-	JLT   lines19
-	TESTQ R10, R10
-	JNE   some20
-
-asked21:
-	VMOVUPD (BX)(R14*8), Z4
+asked23:
+	VMOVUPD (BX)(R15*8), Z6
+	VMOVUPD 64(BX)(R15*8), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
-	VDIVPD  Z2, Z4, Z4
+	JNE     reciprocal24
+	VDIVPD  Z4, Z6, Z6
+	VDIVPD  Z4, Z7, Z7
 
-divided23:
-	VRNDSCALEPD $0x08, Z4, Z4
-	VADDPD      Z3, Z4, Z4
-	VCMPPD      $0x1d, Z0, Z4, K1
-	VCMPPD      $0x12, Z1, Z4, K1, K1
-	VMOVUPD     (DX)(R14*8), Z4
-	VDIVPD      Z2, Z4, Z4
-	VMOVAPD.Z   Z4, K1, Z4
+divided25:
+	VRNDSCALEPD $0x08, Z6, Z6
+	VRNDSCALEPD $0x08, Z7, Z7
+	VADDPD      Z5, Z6, Z6
+	VADDPD      Z5, Z7, Z7
+	VCMPPD      $0x1d, Z0, Z6, K1
+	VCMPPD      $0x1d, Z0, Z7, K2
+	VCMPPD      $0x12, Z1, Z6, K1, K1
+	VCMPPD      $0x12, Z1, Z7, K2, K2
+	VMOVUPD     (DX)(R15*8), Z6
+	VMOVUPD     64(DX)(R15*8), Z7
+	VDIVPD      Z4, Z6, Z6
+	VDIVPD      Z4, Z7, Z7
+	VMOVAPD.Z   Z6, K1, Z6
+	VMOVAPD.Z   Z7, K2, Z7
+	CMPB        284(CX), $0x00
+	JNE         join26
 	CMPB        76(CX), $0x00
-	JNE         around24
-	VMOVDQU64   Z4, (SI)(R14*8)
+	JNE         around28
+	VMOVDQU64   Z6, (SI)(R15*8)
+	VMOVDQU64   Z7, 64(SI)(R15*8)
 
-stored25:
-	ADDQ $0x00000008, R14
-	SUBQ $0x00000008, R13
-	JMP  line18
+stored29:
+joined27:
+	ADDQ $0x00000010, R15
+	SUBQ $0x00000010, R14
 
-lines19:
-	CMPB 275(CX), $0x00
-	JNE  tail26
+fewer21:
+	CMPQ  R14, $0x00000008
+	JLT   fewer30
+	TESTQ R11, R11
+	JNE   some31
 
-some7:
-some27:
-	TESTQ R13, R13
-	JLE   done28
-	MOVQ  $-1, R15
-	BZHIQ R13, R15, R15
-	KMOVW R15, K1
-	TESTQ R10, R10
-	JNE   some29
+asked32:
+	VMOVUPD (BX)(R15*8), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal33
+	VDIVPD  Z4, Z6, Z6
 
-asked30:
-	VMOVUPD.Z (BX)(R14*8), K1, Z4
+divided34:
+	VRNDSCALEPD $0x08, Z6, Z6
+	VADDPD      Z5, Z6, Z6
+	VCMPPD      $0x1d, Z0, Z6, K1
+	VCMPPD      $0x12, Z1, Z6, K1, K1
+	VMOVUPD     (DX)(R15*8), Z6
+	VDIVPD      Z4, Z6, Z6
+	VMOVAPD.Z   Z6, K1, Z6
+	CMPB        284(CX), $0x00
+	JNE         join35
+	CMPB        76(CX), $0x00
+	JNE         around37
+	VMOVDQU64   Z6, (SI)(R15*8)
+
+stored38:
+joined36:
+	ADDQ $0x00000008, R15
+	SUBQ $0x00000008, R14
+
+fewer30:
+	CMPB 283(CX), $0x00
+	JNE  tail39
+
+some8:
+some40:
+	TESTQ R14, R14
+	JLE   done41
+	MOVQ  $-1, BP
+	BZHIQ R14, BP, BP
+	KMOVW BP, K1
+	TESTQ R11, R11
+	JNE   some42
+
+asked43:
+	VMOVUPD.Z (BX)(R15*8), K1, Z6
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPD    Z2, Z4, Z4
+	JNE       reciprocal44
+	VDIVPD    Z4, Z6, Z6
 
-divided32:
-	VRNDSCALEPD $0x08, Z4, Z4
-	VADDPD      Z3, Z4, Z4
-	VCMPPD      $0x1d, Z0, Z4, K2
-	VCMPPD      $0x12, Z1, Z4, K2, K2
-	VMOVUPD.Z   (DX)(R14*8), K1, Z4
-	VDIVPD      Z2, Z4, Z4
-	VMOVAPD.Z   Z4, K2, Z4
-	VMOVUPD     Z4, K1, (SI)(R14*8)
-	ADDQ        $0x00000008, R14
-	SUBQ        $0x00000008, R13
-	JMP         some27
+divided45:
+	VRNDSCALEPD $0x08, Z6, Z6
+	VADDPD      Z5, Z6, Z6
+	VCMPPD      $0x1d, Z0, Z6, K2
+	VCMPPD      $0x12, Z1, Z6, K2, K2
+	VMOVUPD.Z   (DX)(R15*8), K1, Z6
+	VDIVPD      Z4, Z6, Z6
+	VMOVAPD.Z   Z6, K2, Z6
+	CMPB        284(CX), $0x00
+	JNE         join46
+	VMOVUPD     Z6, K1, (SI)(R15*8)
 
-done28:
-	CMPB 275(CX), $0x00
-	JNE  taken33
+joined47:
+	ADDQ $0x00000008, R15
+	SUBQ $0x00000008, R14
+	JMP  some40
 
-done8:
-	ADDQ 152(CX), R11
-	MOVQ R11, DX
-	ADDQ 184(CX), R12
-	MOVQ R12, BX
-	ADDQ 216(CX), SI
-	ADDQ $0x00000008, DI
-	DECQ R9
-	JNE  run5
+done41:
+	CMPB 283(CX), $0x00
+	JNE  taken48
+
+done9:
+	ADDQ      152(CX), R12
+	MOVQ      R12, DX
+	ADDQ      184(CX), R13
+	MOVQ      R13, BX
+	ADDQ      216(CX), SI
+	ADDQ      $0x00000008, DI
+	DECQ      R9
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none49
+	MOVQ      $0x00000008, R14
+	SUBQ      256(CX), R14
+	JEQ       none49
+	MOVQ      $-1, AX
+	BZHIQ     R14, AX, AX
+	KMOVW     AX, K1
+	VPERMPD   Z2, Z3, Z0
+	VMOVDQU64 Z0, K1, (R10)
+
+none49:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ SI, R15
-	ANDQ $0x3f, R15
-	JEQ  whole6
-	MOVQ $0x00000040, R13
-	SUBQ R15, R13
-	SHRQ $0x03, R13
+head10:
+	MOVQ SI, BP
+	ANDQ $0x3f, BP
+	JEQ  whole7
+	MOVQ $0x00000040, R14
+	SUBQ BP, R14
+	SHRQ $0x03, R14
 	MOVQ SI, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), SI
-	ADDQ R15, SI
-	JMP  some7
+	ADDQ BP, SI
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R10*1), R13
-	PREFETCHT1 (R13)(R14*8)
-	PREFETCHT1 64(R13)(R14*8)
-	PREFETCHT1 128(R13)(R14*8)
-	PREFETCHT1 192(R13)(R14*8)
-	LEAQ       (BX)(R10*1), R13
-	PREFETCHT1 (R13)(R14*8)
-	PREFETCHT1 64(R13)(R14*8)
-	PREFETCHT1 128(R13)(R14*8)
-	PREFETCHT1 192(R13)(R14*8)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R11*1), R14
+	PREFETCHT1 (R14)(R15*8)
+	PREFETCHT1 64(R14)(R15*8)
+	PREFETCHT1 128(R14)(R15*8)
+	PREFETCHT1 192(R14)(R15*8)
+	LEAQ       (BX)(R11*1), R14
+	PREFETCHT1 (R14)(R15*8)
+	PREFETCHT1 64(R14)(R15*8)
+	PREFETCHT1 128(R14)(R15*8)
+	PREFETCHT1 192(R14)(R15*8)
+	JMP        asked14
 
-reciprocal14:
+reciprocal15:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z7, Z7
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z8, Z8
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z9, Z9
+	JMP          divided16
+
+around19:
+	VMOVNTDQ Z6, (SI)(R15*8)
+	VMOVNTDQ Z7, 64(SI)(R15*8)
+	VMOVNTDQ Z8, 128(SI)(R15*8)
+	VMOVNTDQ Z9, 192(SI)(R15*8)
+	JMP      stored20
+
+join17:
+	VMOVDQA64 Z3, Z10
+	VPERMI2PD Z6, Z2, Z10
+	VMOVNTDQ  Z10, (R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z8, Z7, Z2
+	VMOVNTDQ  Z2, 128(R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z9, Z8, Z2
+	VMOVNTDQ  Z2, 192(R10)
+	VMOVDQA64 Z9, Z2
+	ADDQ      $0x00000100, R10
+	JMP       joined18
+
+some22:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	PREFETCHT1 64(BP)(R15*8)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	PREFETCHT1 64(BP)(R15*8)
+	JMP        asked23
+
+reciprocal24:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
-	VMULPD       Z8, Z4, Z4
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
-	VMULPD       Z8, Z5, Z5
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
+	VDIVPD       Z4, Z8, Z8
 	VMULPD       Z8, Z6, Z6
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
+	VDIVPD       Z4, Z8, Z8
 	VMULPD       Z8, Z7, Z7
-	JMP          divided15
+	JMP          divided25
 
-around16:
-	VMOVNTDQ Z4, (SI)(R14*8)
-	VMOVNTDQ Z5, 64(SI)(R14*8)
-	VMOVNTDQ Z6, 128(SI)(R14*8)
-	VMOVNTDQ Z7, 192(SI)(R14*8)
-	JMP      stored17
+around28:
+	VMOVNTDQ Z6, (SI)(R15*8)
+	VMOVNTDQ Z7, 64(SI)(R15*8)
+	JMP      stored29
 
-some20:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*8)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*8)
-	JMP        asked21
+join26:
+	VMOVDQA64 Z3, Z8
+	VPERMI2PD Z6, Z2, Z8
+	VMOVNTDQ  Z8, (R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R10)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000080, R10
+	JMP       joined27
 
-reciprocal22:
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD       Z2, Z5, Z5
-	VMULPD       Z5, Z4, Z4
-	JMP          divided23
+some31:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	JMP        asked32
 
-around24:
-	VMOVNTDQ Z4, (SI)(R14*8)
-	JMP      stored25
+reciprocal33:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z4, Z7, Z7
+	VMULPD       Z7, Z6, Z6
+	JMP          divided34
 
-tail26:
-	TESTQ R13, R13
-	JEQ   done8
+around37:
+	VMOVNTDQ Z6, (SI)(R15*8)
+	JMP      stored38
+
+join35:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PD Z6, Z2, Z7
+	VMOVNTDQ  Z7, (R10)
+	VMOVDQA64 Z6, Z2
+	ADDQ      $0x00000040, R10
+	JMP       joined36
+
+tail39:
+	TESTQ R14, R14
+	JEQ   done9
 	MOVQ  SI, 248(CX)
 	CMPQ  R9, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R14, R15
-	SHLQ  $0x03, R15
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R15, BP
+	SHLQ  $0x03, BP
 	LEAQ  (SP), SI
-	SUBQ  R15, SI
-	JMP   some7
+	SUBQ  BP, SI
+	JMP   some8
 
-some29:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*8)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*8)
-	JMP        asked30
+some42:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	JMP        asked43
 
-reciprocal31:
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD       Z2, Z5, Z5
-	VMULPD       Z5, Z4, Z4
-	JMP          divided32
+reciprocal44:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z4, Z7, Z7
+	VMULPD       Z7, Z6, Z6
+	JMP          divided45
 
-taken33:
-	ADDQ      R13, R14
+join46:
+	VMOVDQA64   Z3, Z7
+	VPERMI2PD   Z6, Z2, Z7
+	SUBQ        R14, 256(CX)
+	JG          part50
+	VMOVNTDQ    Z7, (R10)
+	ADDQ        $0x00000040, R10
+	ADDQ        $0x08, 256(CX)
+	VPERMPD     Z6, Z3, Z2
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z6
+	VPERMPD     Z2, Z6, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
+	JMP         kept51
+
+part50:
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z2
+	VPERMPD     Z7, Z2, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
+
+kept51:
+	JMP joined47
+
+taken48:
+	ADDQ      R14, R15
 	MOVQ      248(CX), SI
-	CMPQ      R14, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R14, R13
-	SHLQ      $0x03, R13
-	ADDQ      SI, R13
-	VMOVDQU64 (SP), Z4
-	VMOVNTDQ  Z4, -64(R13)
-	JMP       whole6
+	CMPQ      R15, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R15, R14
+	SHLQ      $0x03, R14
+	ADDQ      SI, R14
+	VMOVDQU64 (SP), Z6
+	VMOVNTDQ  Z6, -64(R14)
+	JMP       whole7
 
 other2:
-step34:
+step52:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned54
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -1022,24 +1364,24 @@ step34:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some37
+	JMP     some55
 
-aligned36:
-turn38:
+aligned54:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns58
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand41:
+strand59:
 	VBROADCASTSD (R12), Z2
 	VBROADCASTSD 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block39:
+block57:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near42
+	JEQ        near60
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -1049,20 +1391,20 @@ block39:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 
-near42:
+near60:
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z5
 	VMOVUPD 128(BX), Z6
 	VMOVUPD 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal61
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided44
+	JMP     divided62
 
-reciprocal43:
+reciprocal61:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -1076,7 +1418,7 @@ reciprocal43:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided44:
+divided62:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VRNDSCALEPD $0x08, Z5, Z5
 	VRNDSCALEPD $0x08, Z6, Z6
@@ -1106,70 +1448,70 @@ divided44:
 	VMOVAPD.Z   Z6, K3, Z6
 	VMOVAPD.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around45
+	JNE         around63
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored46
+	JMP         stored64
 
-around45:
+around63:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored46:
+stored64:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000020, R10
-	JNE  block39
+	JNE  block57
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R11
-	JNE  strand41
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn56
 
-turns40:
-some37:
-some47:
+turns58:
+some55:
+some65:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done66
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near49
+	JEQ        near67
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near49:
+near67:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand50:
+strand68:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	VMOVUPD.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal69
 	VDIVPD       Z2, Z4, Z4
-	JMP          divided52
+	JMP          divided70
 
-reciprocal51:
+reciprocal69:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z4
 
-divided52:
+divided70:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VADDPD      Z3, Z4, Z3
 	VCMPPD      $0x1d, Z0, Z3, K2
@@ -1186,7 +1528,7 @@ divided52:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000008, R11
 	DECQ        R10
-	JNE         strand50
+	JNE         strand68
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1197,21 +1539,21 @@ divided52:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000008, AX
-	JMP         some47
+	JMP         some65
 
-done48:
+done66:
 	TESTQ R8, R8
-	JL    whole53
+	JL    whole71
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	LEAQ  (SI)(AX*8), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned36
+	JMP   aligned54
 
-whole53:
+whole71:
 	DECQ R9
-	JEQ  steps35
+	JEQ  steps53
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -1220,9 +1562,9 @@ whole53:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step52
 
-steps35:
+steps53:
 	VZEROUPPER
 	RET
 
@@ -1243,12 +1585,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block55:
+block73:
 	CMPQ       AX, $0x00000020
-	JLT        blocks56
+	JLT        blocks74
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near57
+	JEQ        near75
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -1258,36 +1600,36 @@ block55:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near57:
+near75:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded76
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded58:
+loaded76:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded77
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded59:
+loaded77:
 	VMOVUPD (BX), Z10
 	VMOVUPD 64(BX), Z11
 	VMOVUPD 128(BX), Z12
 	VMOVUPD 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal78
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided61
+	JMP     divided79
 
-reciprocal60:
+reciprocal78:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -1301,7 +1643,7 @@ reciprocal60:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided61:
+divided79:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VRNDSCALEPD $0x08, Z11, Z11
 	VRNDSCALEPD $0x08, Z12, Z12
@@ -1331,57 +1673,57 @@ divided61:
 	VMOVAPD.Z   Z12, K3, Z12
 	VMOVAPD.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around62
+	JNE         around80
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored63
+	JMP         stored81
 
-around62:
+around80:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored63:
+stored81:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block55
+	JMP  block73
 
-blocks56:
-some64:
+blocks74:
+some82:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done83
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded84
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded66:
+loaded84:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded85
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded67:
+loaded85:
 	VMOVUPD.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal86
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided69
+	JMP       divided87
 
-reciprocal68:
+reciprocal86:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided69:
+divided87:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VADDPD      Z4, Z10, Z10
 	VCMPPD      $0x1d, Z8, Z10, K2
@@ -1396,10 +1738,10 @@ divided69:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000008, AX
-	JMP         some64
+	JMP         some82
 
-done65:
-	DECQ 264(CX)
+done83:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -1415,6 +1757,16 @@ done65:
 last:
 	VZEROUPPER
 	RET
+
+DATA numbers8x64<>+0(SB)/1, $0x00
+DATA numbers8x64<>+1(SB)/1, $0x01
+DATA numbers8x64<>+2(SB)/1, $0x02
+DATA numbers8x64<>+3(SB)/1, $0x03
+DATA numbers8x64<>+4(SB)/1, $0x04
+DATA numbers8x64<>+5(SB)/1, $0x05
+DATA numbers8x64<>+6(SB)/1, $0x06
+DATA numbers8x64<>+7(SB)/1, $0x07
+GLOBL numbers8x64<>(SB), RODATA|NOPTR, $8
 
 DATA all64_3ff0000000000000<>+0(SB)/8, $0x3ff0000000000000
 DATA all64_3ff0000000000000<>+8(SB)/8, $0x3ff0000000000000
@@ -1443,7 +1795,7 @@ TEXT ·quantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -1464,7 +1816,7 @@ run5:
 	VBROADCASTSS (DI), Z7
 	VBROADCASTSS 1024(DI), Z8
 	XORQ         R14, R14
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -1476,7 +1828,7 @@ next10:
 	JNE   some12
 
 asked13:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind15
 	VCVTPH2PS (BX)(R14*2), Z9
 	VCVTPH2PS 32(BX)(R14*2), Z10
@@ -1524,7 +1876,7 @@ divided18:
 	VCMPPS      $0x12, Z6, Z10, K2, K2
 	VCMPPS      $0x12, Z6, Z11, K3, K3
 	VCMPPS      $0x12, Z6, Z12, K4, K4
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind20
 	VCVTPH2PS   (DX)(R14*2), Z9
 	VCVTPH2PS   32(DX)(R14*2), Z10
@@ -1556,7 +1908,7 @@ done19:
 	VMOVAPS.Z Z10, K2, Z10
 	VMOVAPS.Z Z11, K3, Z11
 	VMOVAPS.Z Z12, K4, Z12
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind23
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
@@ -1611,38 +1963,37 @@ done22:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R13
-	SUBQ R14, R13
-
-line29:
-	CMPQ  R13, $0x00000020
-	JLT   lines30
+	MOVQ  AX, R13
+	SUBQ  R14, R13
+	JEQ   done8
 	TESTQ R10, R10
-	JNE   some31
+	JNE   some29
 
-asked32:
-	CMPB      273(CX), $0x00
-	JNE       kind34
+asked30:
+	CMPQ      R13, $0x00000020
+	JLT       fewer31
+	CMPB      281(CX), $0x00
+	JNE       kind33
 	VCVTPH2PS (BX)(R14*2), Z9
 	VCVTPH2PS 32(BX)(R14*2), Z10
-	JMP       done33
+	JMP       done32
 
-kind34:
+kind33:
 	VPMOVZXWD (BX)(R14*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(BX)(R14*2), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done33
+	JMP       done32
 
-done33:
+done32:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal36
+	JNE    reciprocal35
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 
-divided37:
+divided36:
 	VRNDSCALEPS $0x08, Z9, Z9
 	VRNDSCALEPS $0x08, Z10, Z10
 	VADDPS      Z8, Z9, Z9
@@ -1651,39 +2002,39 @@ divided37:
 	VCMPPS      $0x1d, Z5, Z10, K2
 	VCMPPS      $0x12, Z6, Z9, K1, K1
 	VCMPPS      $0x12, Z6, Z10, K2, K2
-	CMPB        273(CX), $0x00
-	JNE         kind39
+	CMPB        281(CX), $0x00
+	JNE         kind38
 	VCVTPH2PS   (DX)(R14*2), Z9
 	VCVTPH2PS   32(DX)(R14*2), Z10
-	JMP         done38
+	JMP         done37
 
-kind39:
+kind38:
 	VPMOVZXWD (DX)(R14*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX)(R14*2), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done38
+	JMP       done37
 
-done38:
+done37:
 	VDIVPS    Z7, Z9, Z9
 	VDIVPS    Z7, Z10, Z10
 	VMOVAPS.Z Z9, K1, Z9
 	VMOVAPS.Z Z10, K2, Z10
-	CMPB      273(CX), $0x00
-	JNE       kind42
+	CMPB      281(CX), $0x00
+	JNE       kind41
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around43
+	JNE       around42
 	VMOVDQU64 Y9, (SI)(R14*2)
 	VMOVDQU64 Y10, 32(SI)(R14*2)
 
-stored44:
-	JMP done41
+stored43:
+	JMP done40
 
-kind42:
+kind41:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z11
 	VPADDD    Z2, Z9, K1, Z11
@@ -1697,74 +2048,69 @@ kind42:
 	VMOVDQA64 Z11, Z9
 	VPERMT2W  Z12, Z4, Z9
 	CMPB      76(CX), $0x00
-	JNE       around46
+	JNE       around45
 	VMOVDQU64 Z9, (SI)(R14*2)
 
-stored47:
-	JMP done41
+stored46:
+	JMP done40
 
-done41:
+done40:
 	ADDQ $0x00000020, R14
 	SUBQ $0x00000020, R13
-	JMP  line29
 
-lines30:
-	CMPB 275(CX), $0x00
-	JNE  tail48
+fewer31:
+	CMPB 283(CX), $0x00
+	JNE  tail47
 
 some7:
-some49:
-	TESTQ R13, R13
-	JLE   done50
-	MOVQ  $-1, R15
-	BZHIQ R13, R15, R15
-	KMOVW R15, K1
-	TESTQ R10, R10
-	JNE   some51
-
-asked52:
-	CMPB        273(CX), $0x00
-	JNE         kind54
+some48:
+	TESTQ       R13, R13
+	JLE         done49
+	MOVQ        $-1, R15
+	BZHIQ       R13, R15, R15
+	KMOVW       R15, K1
+	CMPB        281(CX), $0x00
+	JNE         kind51
 	VCVTPH2PS.Z (BX)(R14*2), K1, Z9
-	JMP         done53
+	JMP         done50
 
-kind54:
+kind51:
 	VPMOVZXWD.Z (BX)(R14*2), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done53
+	JMP         done50
 
-done53:
+done50:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal56
+	JNE    reciprocal53
 	VDIVPS Z7, Z9, Z9
 
-divided57:
+divided54:
 	VRNDSCALEPS $0x08, Z9, Z9
 	VADDPS      Z8, Z9, Z9
 	VCMPPS      $0x1d, Z5, Z9, K2
 	VCMPPS      $0x12, Z6, Z9, K2, K2
-	CMPB        273(CX), $0x00
-	JNE         kind59
+	CMPB        281(CX), $0x00
+	JNE         kind56
 	VCVTPH2PS.Z (DX)(R14*2), K1, Z9
-	JMP         done58
+	JMP         done55
 
-kind59:
+kind56:
 	VPMOVZXWD.Z (DX)(R14*2), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done58
+	JMP         done55
 
-done58:
+done55:
 	VDIVPS    Z7, Z9, Z9
 	VMOVAPS.Z Z9, K2, Z9
-	CMPB      273(CX), $0x00
-	JNE       kind62
+	CMPB      281(CX), $0x00
+	JNE       kind59
 	VCVTPS2PH $0x00, Z9, Y9
 	VMOVDQU16 Y9, K1, (SI)(R14*2)
-	JMP       done61
+	JMP       done58
 
-kind62:
+kind59:
 	VPTESTMD  Z0, Z9, K2
 	VPADDD    Z1, Z9, Z10
 	VPADDD    Z2, Z9, K2, Z10
@@ -1773,16 +2119,16 @@ kind62:
 	VPSRLD    $0x10, Z10, Z9
 	VPMOVDW   Z9, Y9
 	VMOVDQU16 Y9, K1, (SI)(R14*2)
-	JMP       done61
+	JMP       done58
 
-done61:
+done58:
 	ADDQ $0x00000010, R14
 	SUBQ $0x00000010, R13
-	JMP  some49
+	JMP  some48
 
-done50:
-	CMPB 275(CX), $0x00
-	JNE  taken64
+done49:
+	CMPB 283(CX), $0x00
+	JNE  taken61
 
 done8:
 	ADDQ 152(CX), R11
@@ -1804,7 +2150,7 @@ head9:
 	SUBQ R15, R13
 	SHRQ $0x01, R13
 	MOVQ SI, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), SI
 	ADDQ R15, SI
@@ -1846,65 +2192,60 @@ around27:
 	VMOVNTDQ Z10, 64(SI)(R14*2)
 	JMP      stored28
 
-some31:
+some29:
 	LEAQ       (DX)(R10*1), R15
 	PREFETCHT1 (R15)(R14*2)
+	PREFETCHT1 64(R15)(R14*2)
 	LEAQ       (BX)(R10*1), R15
 	PREFETCHT1 (R15)(R14*2)
-	JMP        asked32
+	PREFETCHT1 64(R15)(R14*2)
+	JMP        asked30
 
-reciprocal36:
+reciprocal35:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z7, Z11, Z11
 	VMULPS       Z11, Z9, Z9
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z7, Z11, Z11
 	VMULPS       Z11, Z10, Z10
-	JMP          divided37
+	JMP          divided36
 
-around43:
+around42:
 	VMOVNTDQ Y9, (SI)(R14*2)
 	VMOVNTDQ Y10, 32(SI)(R14*2)
-	JMP      stored44
+	JMP      stored43
 
-around46:
+around45:
 	VMOVNTDQ Z9, (SI)(R14*2)
-	JMP      stored47
+	JMP      stored46
 
-tail48:
+tail47:
 	TESTQ R13, R13
 	JEQ   done8
 	MOVQ  SI, 248(CX)
 	CMPQ  R9, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R14, R15
 	SHLQ  $0x01, R15
 	LEAQ  (SP), SI
 	SUBQ  R15, SI
 	JMP   some7
 
-some51:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*2)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*2)
-	JMP        asked52
-
-reciprocal56:
+reciprocal53:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided57
+	JMP          divided54
 
-taken64:
+taken61:
 	ADDQ      R13, R14
 	MOVQ      248(CX), SI
 	CMPQ      R14, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R14, R13
 	SHLQ      $0x01, R13
 	ADDQ      SI, R13
@@ -1913,13 +2254,13 @@ taken64:
 	JMP       whole6
 
 other2:
-step65:
+step62:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned67
+	JEQ     aligned64
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -1929,39 +2270,39 @@ step65:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some68
+	JMP     some65
 
-aligned67:
-turn69:
+aligned64:
+turn66:
 	CMPQ AX, 104(CX)
-	JLT  turns71
+	JLT  turns68
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand72:
+strand69:
 	VBROADCASTSS (R12), Z7
 	VBROADCASTSS 1024(R12), Z8
 	MOVQ         104(CX), R10
 
-block70:
+block67:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near73
+	JEQ        near70
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 (BX)(R13*1)
 	PREFETCHT1 64(BX)(R13*1)
 
-near73:
-	CMPB      273(CX), $0x00
-	JNE       kind75
+near70:
+	CMPB      281(CX), $0x00
+	JNE       kind72
 	VCVTPH2PS (BX), Z9
 	VCVTPH2PS 32(BX), Z10
 	VCVTPH2PS 64(BX), Z11
 	VCVTPH2PS 96(BX), Z12
-	JMP       done74
+	JMP       done71
 
-kind75:
+kind72:
 	VPMOVZXWD (BX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(BX), Z10
@@ -1974,18 +2315,18 @@ kind75:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done74
+	JMP       done71
 
-done74:
+done71:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal77
+	JNE    reciprocal74
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 	VDIVPS Z7, Z11, Z11
 	VDIVPS Z7, Z12, Z12
-	JMP    divided78
+	JMP    divided75
 
-reciprocal77:
+reciprocal74:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -1999,7 +2340,7 @@ reciprocal77:
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided78:
+divided75:
 	VRNDSCALEPS $0x08, Z9, Z9
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
@@ -2016,15 +2357,15 @@ divided78:
 	VCMPPS      $0x12, Z6, Z10, K2, K2
 	VCMPPS      $0x12, Z6, Z11, K3, K3
 	VCMPPS      $0x12, Z6, Z12, K4, K4
-	CMPB        273(CX), $0x00
-	JNE         kind80
+	CMPB        281(CX), $0x00
+	JNE         kind77
 	VCVTPH2PS   (DX), Z9
 	VCVTPH2PS   32(DX), Z10
 	VCVTPH2PS   64(DX), Z11
 	VCVTPH2PS   96(DX), Z12
-	JMP         done79
+	JMP         done76
 
-kind80:
+kind77:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -2037,9 +2378,9 @@ kind80:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done79
+	JMP       done76
 
-done79:
+done76:
 	VDIVPS    Z7, Z9, Z9
 	VDIVPS    Z7, Z10, Z10
 	VDIVPS    Z7, Z11, Z11
@@ -2048,30 +2389,30 @@ done79:
 	VMOVAPS.Z Z10, K2, Z10
 	VMOVAPS.Z Z11, K3, Z11
 	VMOVAPS.Z Z12, K4, Z12
-	CMPB      273(CX), $0x00
-	JNE       kind83
+	CMPB      281(CX), $0x00
+	JNE       kind80
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	VCVTPS2PH $0x00, Z12, Y12
 	CMPB      76(CX), $0x00
-	JNE       around84
+	JNE       around81
 	VMOVDQU64 Y9, (SI)
 	VMOVDQU64 Y10, 32(SI)
 	VMOVDQU64 Y11, 64(SI)
 	VMOVDQU64 Y12, 96(SI)
-	JMP       stored85
+	JMP       stored82
 
-around84:
+around81:
 	VMOVNTDQ Y9, (SI)
 	VMOVNTDQ Y10, 32(SI)
 	VMOVNTDQ Y11, 64(SI)
 	VMOVNTDQ Y12, 96(SI)
 
-stored85:
-	JMP done82
+stored82:
+	JMP done79
 
-kind83:
+kind80:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z13
 	VPADDD    Z2, Z9, K1, Z13
@@ -2097,105 +2438,105 @@ kind83:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z4, Z10
 	CMPB      76(CX), $0x00
-	JNE       around87
+	JNE       around84
 	VMOVDQU64 Z9, (SI)
 	VMOVDQU64 Z10, 64(SI)
-	JMP       stored88
+	JMP       stored85
 
-around87:
+around84:
 	VMOVNTDQ Z9, (SI)
 	VMOVNTDQ Z10, 64(SI)
 
-stored88:
-	JMP done82
+stored85:
+	JMP done79
 
-done82:
+done79:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R10
-	JNE  block70
+	JNE  block67
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand72
+	JNE  strand69
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn69
+	JMP  turn66
 
-turns71:
-some68:
-some89:
+turns68:
+some65:
+some86:
 	TESTQ      AX, AX
-	JLE        done90
+	JLE        done87
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near91
+	JEQ        near88
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near91:
+near88:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand92:
+strand89:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z8
-	CMPB         273(CX), $0x00
-	JNE          kind94
+	CMPB         281(CX), $0x00
+	JNE          kind91
 	VCVTPH2PS.Z  (BX), K1, Z9
-	JMP          done93
+	JMP          done90
 
-kind94:
+kind91:
 	VPMOVZXWD.Z (BX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done93
+	JMP         done90
 
-done93:
+done90:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal96
+	JNE    reciprocal93
 	VDIVPS Z7, Z9, Z9
-	JMP    divided97
+	JMP    divided94
 
-reciprocal96:
+reciprocal93:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z9
 
-divided97:
+divided94:
 	VRNDSCALEPS $0x08, Z9, Z9
 	VADDPS      Z8, Z9, Z8
 	VCMPPS      $0x1d, Z5, Z8, K2
 	VCMPPS      $0x12, Z6, Z8, K2, K2
-	CMPB        273(CX), $0x00
-	JNE         kind99
+	CMPB        281(CX), $0x00
+	JNE         kind96
 	VCVTPH2PS.Z (DX), K1, Z8
-	JMP         done98
+	JMP         done95
 
-kind99:
+kind96:
 	VPMOVZXWD.Z (DX), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done98
+	JMP         done95
 
-done98:
+done95:
 	VDIVPS    Z7, Z8, Z7
 	VMOVAPS.Z Z7, K2, Z7
-	CMPB      273(CX), $0x00
-	JNE       kind102
+	CMPB      281(CX), $0x00
+	JNE       kind99
 	VCVTPS2PH $0x00, Z7, Y7
 	VMOVDQU16 Y7, K1, (SI)
-	JMP       done101
+	JMP       done98
 
-kind102:
+kind99:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -2204,9 +2545,9 @@ kind102:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (SI)
-	JMP       done101
+	JMP       done98
 
-done101:
+done98:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -2215,7 +2556,7 @@ done101:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand92
+	JNE  strand89
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -2226,21 +2567,21 @@ done101:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some89
+	JMP  some86
 
-done90:
+done87:
 	TESTQ R8, R8
-	JL    whole104
+	JL    whole101
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	LEAQ  (SI)(AX*2), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned67
+	JMP   aligned64
 
-whole104:
+whole101:
 	DECQ R9
-	JEQ  steps66
+	JEQ  steps63
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -2249,9 +2590,9 @@ whole104:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step65
+	JMP  step62
 
-steps66:
+steps63:
 	VZEROUPPER
 	RET
 
@@ -2272,43 +2613,43 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block106:
+block103:
 	CMPQ       AX, $0x00000040
-	JLT        blocks107
+	JLT        blocks104
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near108
+	JEQ        near105
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near108:
+near105:
 	CMPB    72(CX), $0x00
-	JEQ     loaded109
+	JEQ     loaded106
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded109:
+loaded106:
 	CMPB    73(CX), $0x00
-	JEQ     loaded110
+	JEQ     loaded107
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded110:
-	CMPB      273(CX), $0x00
-	JNE       kind112
+loaded107:
+	CMPB      281(CX), $0x00
+	JNE       kind109
 	VCVTPH2PS (BX), Z15
 	VCVTPH2PS 32(BX), Z16
 	VCVTPH2PS 64(BX), Z17
 	VCVTPH2PS 96(BX), Z18
-	JMP       done111
+	JMP       done108
 
-kind112:
+kind109:
 	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(BX), Z16
@@ -2321,18 +2662,18 @@ kind112:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done111
+	JMP       done108
 
-done111:
+done108:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal114
+	JNE    reciprocal111
 	VDIVPS Z5, Z15, Z15
 	VDIVPS Z6, Z16, Z16
 	VDIVPS Z7, Z17, Z17
 	VDIVPS Z8, Z18, Z18
-	JMP    divided115
+	JMP    divided112
 
-reciprocal114:
+reciprocal111:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z5, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -2346,7 +2687,7 @@ reciprocal114:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided115:
+divided112:
 	VRNDSCALEPS $0x08, Z15, Z15
 	VRNDSCALEPS $0x08, Z16, Z16
 	VRNDSCALEPS $0x08, Z17, Z17
@@ -2363,15 +2704,15 @@ divided115:
 	VCMPPS      $0x12, Z14, Z16, K2, K2
 	VCMPPS      $0x12, Z14, Z17, K3, K3
 	VCMPPS      $0x12, Z14, Z18, K4, K4
-	CMPB        273(CX), $0x00
-	JNE         kind117
+	CMPB        281(CX), $0x00
+	JNE         kind114
 	VCVTPH2PS   (DX), Z15
 	VCVTPH2PS   32(DX), Z16
 	VCVTPH2PS   64(DX), Z17
 	VCVTPH2PS   96(DX), Z18
-	JMP         done116
+	JMP         done113
 
-kind117:
+kind114:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -2384,9 +2725,9 @@ kind117:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done116
+	JMP       done113
 
-done116:
+done113:
 	VDIVPS    Z5, Z15, Z15
 	VDIVPS    Z6, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
@@ -2395,30 +2736,30 @@ done116:
 	VMOVAPS.Z Z16, K2, Z16
 	VMOVAPS.Z Z17, K3, Z17
 	VMOVAPS.Z Z18, K4, Z18
-	CMPB      273(CX), $0x00
-	JNE       kind120
+	CMPB      281(CX), $0x00
+	JNE       kind117
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around121
+	JNE       around118
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored122
+	JMP       stored119
 
-around121:
+around118:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored122:
-	JMP done119
+stored119:
+	JMP done116
 
-kind120:
+kind117:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -2444,92 +2785,92 @@ kind120:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around124
+	JNE       around121
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored125
+	JMP       stored122
 
-around124:
+around121:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored125:
-	JMP done119
+stored122:
+	JMP done116
 
-done119:
+done116:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block106
+	JMP  block103
 
-blocks107:
-some126:
+blocks104:
+some123:
 	TESTQ     AX, AX
-	JLE       done127
+	JLE       done124
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded128
+	JEQ       loaded125
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded128:
+loaded125:
 	CMPB      73(CX), $0x00
-	JEQ       loaded129
+	JEQ       loaded126
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded129:
-	CMPB        273(CX), $0x00
-	JNE         kind131
+loaded126:
+	CMPB        281(CX), $0x00
+	JNE         kind128
 	VCVTPH2PS.Z (BX), K1, Z15
-	JMP         done130
+	JMP         done127
 
-kind131:
+kind128:
 	VPMOVZXWD.Z (BX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done130
+	JMP         done127
 
-done130:
+done127:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal133
+	JNE    reciprocal130
 	VDIVPS Z5, Z15, Z15
-	JMP    divided134
+	JMP    divided131
 
-reciprocal133:
+reciprocal130:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided134:
+divided131:
 	VRNDSCALEPS $0x08, Z15, Z15
 	VADDPS      Z9, Z15, Z15
 	VCMPPS      $0x1d, Z13, Z15, K2
 	VCMPPS      $0x12, Z14, Z15, K2, K2
-	CMPB        273(CX), $0x00
-	JNE         kind136
+	CMPB        281(CX), $0x00
+	JNE         kind133
 	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done135
+	JMP         done132
 
-kind136:
+kind133:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done135
+	JMP         done132
 
-done135:
+done132:
 	VDIVPS    Z5, Z15, Z15
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
-	JNE       kind139
+	CMPB      281(CX), $0x00
+	JNE       kind136
 	VCVTPS2PH $0x00, Z15, Y15
 	VMOVDQU16 Y15, K1, (SI)
-	JMP       done138
+	JMP       done135
 
-kind139:
+kind136:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -2538,19 +2879,19 @@ kind139:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	VMOVDQU16 Y15, K1, (SI)
-	JMP       done138
+	JMP       done135
 
-done138:
+done135:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  some126
+	JMP  some123
 
-done127:
-	DECQ 264(CX)
+done124:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -2651,14 +2992,16 @@ TEXT ·quantizeBackwardAVX512F32F32F32F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         312(CX), R9
+	MOVQ         320(CX), R9
 	MOVQ         88(CX), R9
 	TESTQ        R9, R9
 	JEQ          one1
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
+	JNE          shared3
+	CMPB         284(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -2668,266 +3011,422 @@ TEXT ·quantizeBackwardAVX512F32F32F32F8(SB), NOSPLIT, $64-16
 	JEQ          other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -64(AX), R8
-	MOVQ 80(CX), R10
-	MOVQ DX, R11
-	MOVQ BX, R12
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -64(AX), R8
+	MOVQ        80(CX), R11
+	MOVQ        DX, R12
+	MOVQ        BX, R13
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        SI, R14
+	ANDQ        $0x3f, R14
+	MOVQ        SI, R10
+	SUBQ        R14, R10
+	SHRQ        $0x02, R14
+	NEGQ        R14
+	ADDQ        $0x10, R14
+	MOVQ        R14, 256(CX)
+	VMOVDQU64   (R10), Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z4
+	VPERMPS     Z2, Z4, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
 
+near6:
 run5:
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS 1024(DI), Z3
-	XORQ         R14, R14
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS 1024(DI), Z5
+	XORQ         R15, R15
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R14, R8
-	JGT  rest11
+whole7:
+	CMPQ R15, R8
+	JGT  rest12
 
-next10:
-	TESTQ R10, R10
-	JNE   some12
+next11:
+	TESTQ R11, R11
+	JNE   some13
 
-asked13:
-	VMOVUPS (BX)(R14*4), Z3
-	VMOVUPS 64(BX)(R14*4), Z4
-	VMOVUPS 128(BX)(R14*4), Z5
-	VMOVUPS 192(BX)(R14*4), Z6
+asked14:
+	VMOVUPS (BX)(R15*4), Z5
+	VMOVUPS 64(BX)(R15*4), Z6
+	VMOVUPS 128(BX)(R15*4), Z7
+	VMOVUPS 192(BX)(R15*4), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal14
-	VDIVPS  Z2, Z3, Z3
-	VDIVPS  Z2, Z4, Z4
-	VDIVPS  Z2, Z5, Z5
-	VDIVPS  Z2, Z6, Z6
+	JNE     reciprocal15
+	VDIVPS  Z4, Z5, Z5
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
+	VDIVPS  Z4, Z8, Z8
 
-divided15:
-	VCMPPS    $0x1d, Z0, Z3, K1
-	VCMPPS    $0x1d, Z0, Z4, K2
-	VCMPPS    $0x1d, Z0, Z5, K3
-	VCMPPS    $0x1d, Z0, Z6, K4
-	VCMPPS    $0x12, Z1, Z3, K1, K1
-	VCMPPS    $0x12, Z1, Z4, K2, K2
-	VCMPPS    $0x12, Z1, Z5, K3, K3
-	VCMPPS    $0x12, Z1, Z6, K4, K4
-	VMOVUPS   (DX)(R14*4), Z3
-	VMOVUPS   64(DX)(R14*4), Z4
-	VMOVUPS   128(DX)(R14*4), Z5
-	VMOVUPS   192(DX)(R14*4), Z6
-	VDIVPS    Z2, Z3, Z3
-	VDIVPS    Z2, Z4, Z4
-	VDIVPS    Z2, Z5, Z5
-	VDIVPS    Z2, Z6, Z6
-	VMOVAPS.Z Z3, K1, Z3
-	VMOVAPS.Z Z4, K2, Z4
-	VMOVAPS.Z Z5, K3, Z5
-	VMOVAPS.Z Z6, K4, Z6
+divided16:
+	VCMPPS    $0x1d, Z0, Z5, K1
+	VCMPPS    $0x1d, Z0, Z6, K2
+	VCMPPS    $0x1d, Z0, Z7, K3
+	VCMPPS    $0x1d, Z0, Z8, K4
+	VCMPPS    $0x12, Z1, Z5, K1, K1
+	VCMPPS    $0x12, Z1, Z6, K2, K2
+	VCMPPS    $0x12, Z1, Z7, K3, K3
+	VCMPPS    $0x12, Z1, Z8, K4, K4
+	VMOVUPS   (DX)(R15*4), Z5
+	VMOVUPS   64(DX)(R15*4), Z6
+	VMOVUPS   128(DX)(R15*4), Z7
+	VMOVUPS   192(DX)(R15*4), Z8
+	VDIVPS    Z4, Z5, Z5
+	VDIVPS    Z4, Z6, Z6
+	VDIVPS    Z4, Z7, Z7
+	VDIVPS    Z4, Z8, Z8
+	VMOVAPS.Z Z5, K1, Z5
+	VMOVAPS.Z Z6, K2, Z6
+	VMOVAPS.Z Z7, K3, Z7
+	VMOVAPS.Z Z8, K4, Z8
+	CMPB      284(CX), $0x00
+	JNE       join17
 	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU64 Z3, (SI)(R14*4)
-	VMOVDQU64 Z4, 64(SI)(R14*4)
-	VMOVDQU64 Z5, 128(SI)(R14*4)
-	VMOVDQU64 Z6, 192(SI)(R14*4)
+	JNE       around19
+	VMOVDQU64 Z5, (SI)(R15*4)
+	VMOVDQU64 Z6, 64(SI)(R15*4)
+	VMOVDQU64 Z7, 128(SI)(R15*4)
+	VMOVDQU64 Z8, 192(SI)(R15*4)
 
-stored17:
-	ADDQ $0x00000040, R14
-	CMPQ R14, R8
-	JLE  next10
+stored20:
+joined18:
+	ADDQ $0x00000040, R15
+	CMPQ R15, R8
+	JLE  next11
 
-rest11:
-	MOVQ AX, R13
-	SUBQ R14, R13
+rest12:
+	MOVQ  AX, R14
+	SUBQ  R15, R14
+	JEQ   done9
+	CMPQ  R14, $0x00000020
+	JLT   fewer21
+	TESTQ R11, R11
+	JNE   some22
 
-line18:
-	CMPQ  R13, $0x00000010
-	JLT   lines19
-	TESTQ R10, R10
-	JNE   some20
-
-asked21:
-	VMOVUPS (BX)(R14*4), Z3
+asked23:
+	VMOVUPS (BX)(R15*4), Z5
+	VMOVUPS 64(BX)(R15*4), Z6
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
-	VDIVPS  Z2, Z3, Z3
+	JNE     reciprocal24
+	VDIVPS  Z4, Z5, Z5
+	VDIVPS  Z4, Z6, Z6
 
-divided23:
-	VCMPPS    $0x1d, Z0, Z3, K1
-	VCMPPS    $0x12, Z1, Z3, K1, K1
-	VMOVUPS   (DX)(R14*4), Z3
-	VDIVPS    Z2, Z3, Z3
-	VMOVAPS.Z Z3, K1, Z3
+divided25:
+	VCMPPS    $0x1d, Z0, Z5, K1
+	VCMPPS    $0x1d, Z0, Z6, K2
+	VCMPPS    $0x12, Z1, Z5, K1, K1
+	VCMPPS    $0x12, Z1, Z6, K2, K2
+	VMOVUPS   (DX)(R15*4), Z5
+	VMOVUPS   64(DX)(R15*4), Z6
+	VDIVPS    Z4, Z5, Z5
+	VDIVPS    Z4, Z6, Z6
+	VMOVAPS.Z Z5, K1, Z5
+	VMOVAPS.Z Z6, K2, Z6
+	CMPB      284(CX), $0x00
+	JNE       join26
 	CMPB      76(CX), $0x00
-	JNE       around24
-	VMOVDQU64 Z3, (SI)(R14*4)
+	JNE       around28
+	VMOVDQU64 Z5, (SI)(R15*4)
+	VMOVDQU64 Z6, 64(SI)(R15*4)
 
-stored25:
-	ADDQ $0x00000010, R14
-	SUBQ $0x00000010, R13
-	JMP  line18
+stored29:
+joined27:
+	ADDQ $0x00000020, R15
+	SUBQ $0x00000020, R14
 
-lines19:
-	CMPB 275(CX), $0x00
-	JNE  tail26
+fewer21:
+	CMPQ  R14, $0x00000010
+	JLT   fewer30
+	TESTQ R11, R11
+	JNE   some31
 
-some7:
-some27:
-	TESTQ R13, R13
-	JLE   done28
-	MOVQ  $-1, R15
-	BZHIQ R13, R15, R15
-	KMOVW R15, K1
-	TESTQ R10, R10
-	JNE   some29
+asked32:
+	VMOVUPS (BX)(R15*4), Z5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal33
+	VDIVPS  Z4, Z5, Z5
 
-asked30:
-	VMOVUPS.Z (BX)(R14*4), K1, Z3
+divided34:
+	VCMPPS    $0x1d, Z0, Z5, K1
+	VCMPPS    $0x12, Z1, Z5, K1, K1
+	VMOVUPS   (DX)(R15*4), Z5
+	VDIVPS    Z4, Z5, Z5
+	VMOVAPS.Z Z5, K1, Z5
+	CMPB      284(CX), $0x00
+	JNE       join35
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU64 Z5, (SI)(R15*4)
+
+stored38:
+joined36:
+	ADDQ $0x00000010, R15
+	SUBQ $0x00000010, R14
+
+fewer30:
+	CMPB 283(CX), $0x00
+	JNE  tail39
+
+some8:
+some40:
+	TESTQ R14, R14
+	JLE   done41
+	MOVQ  $-1, BP
+	BZHIQ R14, BP, BP
+	KMOVW BP, K1
+	TESTQ R11, R11
+	JNE   some42
+
+asked43:
+	VMOVUPS.Z (BX)(R15*4), K1, Z5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Z2, Z3, Z3
+	JNE       reciprocal44
+	VDIVPS    Z4, Z5, Z5
 
-divided32:
-	VCMPPS    $0x1d, Z0, Z3, K2
-	VCMPPS    $0x12, Z1, Z3, K2, K2
-	VMOVUPS.Z (DX)(R14*4), K1, Z3
-	VDIVPS    Z2, Z3, Z3
-	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, (SI)(R14*4)
-	ADDQ      $0x00000010, R14
-	SUBQ      $0x00000010, R13
-	JMP       some27
+divided45:
+	VCMPPS    $0x1d, Z0, Z5, K2
+	VCMPPS    $0x12, Z1, Z5, K2, K2
+	VMOVUPS.Z (DX)(R15*4), K1, Z5
+	VDIVPS    Z4, Z5, Z5
+	VMOVAPS.Z Z5, K2, Z5
+	CMPB      284(CX), $0x00
+	JNE       join46
+	VMOVUPS   Z5, K1, (SI)(R15*4)
 
-done28:
-	CMPB 275(CX), $0x00
-	JNE  taken33
+joined47:
+	ADDQ $0x00000010, R15
+	SUBQ $0x00000010, R14
+	JMP  some40
 
-done8:
-	ADDQ 152(CX), R11
-	MOVQ R11, DX
-	ADDQ 184(CX), R12
-	MOVQ R12, BX
-	ADDQ 216(CX), SI
-	ADDQ $0x00000004, DI
-	DECQ R9
-	JNE  run5
+done41:
+	CMPB 283(CX), $0x00
+	JNE  taken48
+
+done9:
+	ADDQ      152(CX), R12
+	MOVQ      R12, DX
+	ADDQ      184(CX), R13
+	MOVQ      R13, BX
+	ADDQ      216(CX), SI
+	ADDQ      $0x00000004, DI
+	DECQ      R9
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none49
+	MOVQ      $0x00000010, R14
+	SUBQ      256(CX), R14
+	JEQ       none49
+	MOVQ      $-1, AX
+	BZHIQ     R14, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z2, Z3, Z0
+	VMOVDQU32 Z0, K1, (R10)
+
+none49:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ SI, R15
-	ANDQ $0x3f, R15
-	JEQ  whole6
-	MOVQ $0x00000040, R13
-	SUBQ R15, R13
-	SHRQ $0x02, R13
+head10:
+	MOVQ SI, BP
+	ANDQ $0x3f, BP
+	JEQ  whole7
+	MOVQ $0x00000040, R14
+	SUBQ BP, R14
+	SHRQ $0x02, R14
 	MOVQ SI, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), SI
-	ADDQ R15, SI
-	JMP  some7
+	ADDQ BP, SI
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R10*1), R13
-	PREFETCHT1 (R13)(R14*4)
-	PREFETCHT1 64(R13)(R14*4)
-	PREFETCHT1 128(R13)(R14*4)
-	PREFETCHT1 192(R13)(R14*4)
-	LEAQ       (BX)(R10*1), R13
-	PREFETCHT1 (R13)(R14*4)
-	PREFETCHT1 64(R13)(R14*4)
-	PREFETCHT1 128(R13)(R14*4)
-	PREFETCHT1 192(R13)(R14*4)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R11*1), R14
+	PREFETCHT1 (R14)(R15*4)
+	PREFETCHT1 64(R14)(R15*4)
+	PREFETCHT1 128(R14)(R15*4)
+	PREFETCHT1 192(R14)(R15*4)
+	LEAQ       (BX)(R11*1), R14
+	PREFETCHT1 (R14)(R15*4)
+	PREFETCHT1 64(R14)(R15*4)
+	PREFETCHT1 128(R14)(R15*4)
+	PREFETCHT1 192(R14)(R15*4)
+	JMP        asked14
 
-reciprocal14:
+reciprocal15:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z4, Z9, Z9
+	VMULPS       Z9, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z4, Z9, Z9
+	VMULPS       Z9, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z4, Z9, Z9
+	VMULPS       Z9, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z4, Z9, Z9
+	VMULPS       Z9, Z8, Z8
+	JMP          divided16
+
+around19:
+	VMOVNTDQ Z5, (SI)(R15*4)
+	VMOVNTDQ Z6, 64(SI)(R15*4)
+	VMOVNTDQ Z7, 128(SI)(R15*4)
+	VMOVNTDQ Z8, 192(SI)(R15*4)
+	JMP      stored20
+
+join17:
+	VMOVDQA64 Z3, Z9
+	VPERMI2PS Z5, Z2, Z9
+	VMOVNTDQ  Z9, (R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z6, Z5, Z2
+	VMOVNTDQ  Z2, 64(R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z7, Z6, Z2
+	VMOVNTDQ  Z2, 128(R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z8, Z7, Z2
+	VMOVNTDQ  Z2, 192(R10)
+	VMOVDQA64 Z8, Z2
+	ADDQ      $0x00000100, R10
+	JMP       joined18
+
+some22:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	PREFETCHT1 64(BP)(R15*4)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	PREFETCHT1 64(BP)(R15*4)
+	JMP        asked23
+
+reciprocal24:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
-	VDIVPS       Z2, Z7, Z7
-	VMULPS       Z7, Z3, Z3
-	VBROADCASTSS all32_3f800000<>+0(SB), Z7
-	VDIVPS       Z2, Z7, Z7
-	VMULPS       Z7, Z4, Z4
-	VBROADCASTSS all32_3f800000<>+0(SB), Z7
-	VDIVPS       Z2, Z7, Z7
+	VDIVPS       Z4, Z7, Z7
 	VMULPS       Z7, Z5, Z5
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
-	VDIVPS       Z2, Z7, Z7
+	VDIVPS       Z4, Z7, Z7
 	VMULPS       Z7, Z6, Z6
-	JMP          divided15
+	JMP          divided25
 
-around16:
-	VMOVNTDQ Z3, (SI)(R14*4)
-	VMOVNTDQ Z4, 64(SI)(R14*4)
-	VMOVNTDQ Z5, 128(SI)(R14*4)
-	VMOVNTDQ Z6, 192(SI)(R14*4)
-	JMP      stored17
+around28:
+	VMOVNTDQ Z5, (SI)(R15*4)
+	VMOVNTDQ Z6, 64(SI)(R15*4)
+	JMP      stored29
 
-some20:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*4)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*4)
-	JMP        asked21
+join26:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PS Z5, Z2, Z7
+	VMOVNTDQ  Z7, (R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z6, Z5, Z2
+	VMOVNTDQ  Z2, 64(R10)
+	VMOVDQA64 Z6, Z2
+	ADDQ      $0x00000080, R10
+	JMP       joined27
 
-reciprocal22:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z4
-	VDIVPS       Z2, Z4, Z4
-	VMULPS       Z4, Z3, Z3
-	JMP          divided23
+some31:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	JMP        asked32
 
-around24:
-	VMOVNTDQ Z3, (SI)(R14*4)
-	JMP      stored25
+reciprocal33:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z6
+	VDIVPS       Z4, Z6, Z6
+	VMULPS       Z6, Z5, Z5
+	JMP          divided34
 
-tail26:
-	TESTQ R13, R13
-	JEQ   done8
+around37:
+	VMOVNTDQ Z5, (SI)(R15*4)
+	JMP      stored38
+
+join35:
+	VMOVDQA64 Z3, Z6
+	VPERMI2PS Z5, Z2, Z6
+	VMOVNTDQ  Z6, (R10)
+	VMOVDQA64 Z5, Z2
+	ADDQ      $0x00000040, R10
+	JMP       joined36
+
+tail39:
+	TESTQ R14, R14
+	JEQ   done9
 	MOVQ  SI, 248(CX)
 	CMPQ  R9, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R14, R15
-	SHLQ  $0x02, R15
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R15, BP
+	SHLQ  $0x02, BP
 	LEAQ  (SP), SI
-	SUBQ  R15, SI
-	JMP   some7
+	SUBQ  BP, SI
+	JMP   some8
 
-some29:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*4)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*4)
-	JMP        asked30
+some42:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	JMP        asked43
 
-reciprocal31:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z4
-	VDIVPS       Z2, Z4, Z4
-	VMULPS       Z4, Z3, Z3
-	JMP          divided32
+reciprocal44:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z6
+	VDIVPS       Z4, Z6, Z6
+	VMULPS       Z6, Z5, Z5
+	JMP          divided45
 
-taken33:
-	ADDQ      R13, R14
+join46:
+	VMOVDQA64   Z3, Z6
+	VPERMI2PS   Z5, Z2, Z6
+	SUBQ        R14, 256(CX)
+	JG          part50
+	VMOVNTDQ    Z6, (R10)
+	ADDQ        $0x00000040, R10
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z5, Z3, Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z5
+	VPERMPS     Z2, Z5, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+	JMP         kept51
+
+part50:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z2
+	VPERMPS     Z6, Z2, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+kept51:
+	JMP joined47
+
+taken48:
+	ADDQ      R14, R15
 	MOVQ      248(CX), SI
-	CMPQ      R14, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R14, R13
-	SHLQ      $0x02, R13
-	ADDQ      SI, R13
-	VMOVDQU64 (SP), Z3
-	VMOVNTDQ  Z3, -64(R13)
-	JMP       whole6
+	CMPQ      R15, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R15, R14
+	SHLQ      $0x02, R14
+	ADDQ      SI, R14
+	VMOVDQU64 (SP), Z5
+	VMOVNTDQ  Z5, -64(R14)
+	JMP       whole7
 
 other2:
-step34:
+step52:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned54
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -2937,24 +3436,24 @@ step34:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some37
+	JMP     some55
 
-aligned36:
-turn38:
+aligned54:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns58
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand41:
+strand59:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block39:
+block57:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near42
+	JEQ        near60
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -2964,20 +3463,20 @@ block39:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 
-near42:
+near60:
 	VMOVUPS (BX), Z3
 	VMOVUPS 64(BX), Z4
 	VMOVUPS 128(BX), Z5
 	VMOVUPS 192(BX), Z6
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal61
 	VDIVPS  Z2, Z3, Z3
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
-	JMP     divided44
+	JMP     divided62
 
-reciprocal43:
+reciprocal61:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z2, Z7, Z7
 	VMULPS       Z7, Z3, Z3
@@ -2991,7 +3490,7 @@ reciprocal43:
 	VDIVPS       Z2, Z7, Z7
 	VMULPS       Z7, Z6, Z6
 
-divided44:
+divided62:
 	VCMPPS    $0x1d, Z0, Z3, K1
 	VCMPPS    $0x1d, Z0, Z4, K2
 	VCMPPS    $0x1d, Z0, Z5, K3
@@ -3013,70 +3512,70 @@ divided44:
 	VMOVAPS.Z Z5, K3, Z5
 	VMOVAPS.Z Z6, K4, Z6
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around63
 	VMOVDQU64 Z3, (SI)
 	VMOVDQU64 Z4, 64(SI)
 	VMOVDQU64 Z5, 128(SI)
 	VMOVDQU64 Z6, 192(SI)
-	JMP       stored46
+	JMP       stored64
 
-around45:
+around63:
 	VMOVNTDQ Z3, (SI)
 	VMOVNTDQ Z4, 64(SI)
 	VMOVNTDQ Z5, 128(SI)
 	VMOVNTDQ Z6, 192(SI)
 
-stored46:
+stored64:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000040, R10
-	JNE  block39
+	JNE  block57
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand41
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn56
 
-turns40:
-some37:
-some47:
+turns58:
+some55:
+some65:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done66
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near49
+	JEQ        near67
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near49:
+near67:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand50:
+strand68:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	VMOVUPS.Z    (BX), K1, Z3
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal69
 	VDIVPS       Z2, Z3, Z3
-	JMP          divided52
+	JMP          divided70
 
-reciprocal51:
+reciprocal69:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z4
 	VDIVPS       Z2, Z4, Z4
 	VMULPS       Z4, Z3, Z3
 
-divided52:
+divided70:
 	VCMPPS    $0x1d, Z0, Z3, K2
 	VCMPPS    $0x12, Z1, Z3, K2, K2
 	VMOVUPS.Z (DX), K1, Z3
@@ -3091,7 +3590,7 @@ divided52:
 	ADDQ      200(CX), SI
 	ADDQ      $0x00000004, R11
 	DECQ      R10
-	JNE       strand50
+	JNE       strand68
 	SUBQ      144(CX), DX
 	SUBQ      176(CX), BX
 	SUBQ      208(CX), SI
@@ -3102,21 +3601,21 @@ divided52:
 	ADDQ      $+64, BX
 	ADDQ      $+64, SI
 	SUBQ      $0x00000010, AX
-	JMP       some47
+	JMP       some65
 
-done48:
+done66:
 	TESTQ R8, R8
-	JL    whole53
+	JL    whole71
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	LEAQ  (SI)(AX*4), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned36
+	JMP   aligned54
 
-whole53:
+whole71:
 	DECQ R9
-	JEQ  steps35
+	JEQ  steps53
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -3125,9 +3624,9 @@ whole53:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step52
 
-steps35:
+steps53:
 	VZEROUPPER
 	RET
 
@@ -3148,12 +3647,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block55:
+block73:
 	CMPQ       AX, $0x00000040
-	JLT        blocks56
+	JLT        blocks74
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near57
+	JEQ        near75
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -3163,36 +3662,36 @@ block55:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near57:
+near75:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded76
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded58:
+loaded76:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded77
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z4
 	VMOVUPS 128(R8), Z4
 	VMOVUPS 192(R8), Z4
 
-loaded59:
+loaded77:
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z7
 	VMOVUPS 128(BX), Z8
 	VMOVUPS 192(BX), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal78
 	VDIVPS  Z0, Z4, Z4
 	VDIVPS  Z1, Z7, Z7
 	VDIVPS  Z2, Z8, Z8
 	VDIVPS  Z3, Z9, Z9
-	JMP     divided61
+	JMP     divided79
 
-reciprocal60:
+reciprocal78:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z0, Z10, Z10
 	VMULPS       Z10, Z4, Z4
@@ -3206,7 +3705,7 @@ reciprocal60:
 	VDIVPS       Z3, Z10, Z10
 	VMULPS       Z10, Z9, Z9
 
-divided61:
+divided79:
 	VCMPPS    $0x1d, Z5, Z4, K1
 	VCMPPS    $0x1d, Z5, Z7, K2
 	VCMPPS    $0x1d, Z5, Z8, K3
@@ -3228,57 +3727,57 @@ divided61:
 	VMOVAPS.Z Z8, K3, Z8
 	VMOVAPS.Z Z9, K4, Z9
 	CMPB      76(CX), $0x00
-	JNE       around62
+	JNE       around80
 	VMOVDQU64 Z4, (SI)
 	VMOVDQU64 Z7, 64(SI)
 	VMOVDQU64 Z8, 128(SI)
 	VMOVDQU64 Z9, 192(SI)
-	JMP       stored63
+	JMP       stored81
 
-around62:
+around80:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z7, 64(SI)
 	VMOVNTDQ Z8, 128(SI)
 	VMOVNTDQ Z9, 192(SI)
 
-stored63:
+stored81:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block55
+	JMP  block73
 
-blocks56:
-some64:
+blocks74:
+some82:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done83
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded84
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded66:
+loaded84:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded85
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded67:
+loaded85:
 	VMOVUPS.Z (BX), K1, Z4
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal86
 	VDIVPS    Z0, Z4, Z4
-	JMP       divided69
+	JMP       divided87
 
-reciprocal68:
+reciprocal86:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z0, Z7, Z7
 	VMULPS       Z7, Z4, Z4
 
-divided69:
+divided87:
 	VCMPPS    $0x1d, Z5, Z4, K2
 	VCMPPS    $0x12, Z6, Z4, K2, K2
 	VMOVUPS.Z (DX), K1, Z4
@@ -3291,10 +3790,10 @@ divided69:
 	ADDQ      $0x00000040, DI
 	ADDQ      $0x00000040, R8
 	SUBQ      $0x00000010, AX
-	JMP       some64
+	JMP       some82
 
-done65:
-	DECQ 264(CX)
+done83:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -3321,14 +3820,16 @@ TEXT ·quantizeBackwardAVX512F64F64F64F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         312(CX), R9
+	MOVQ         320(CX), R9
 	MOVQ         88(CX), R9
 	TESTQ        R9, R9
 	JEQ          one1
 	MOVQ         112(CX), DI
 	VBROADCASTSD 56(CX), Z0
 	VBROADCASTSD 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
+	JNE          shared3
+	CMPB         284(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -3338,266 +3839,422 @@ TEXT ·quantizeBackwardAVX512F64F64F64F8(SB), NOSPLIT, $64-16
 	JEQ          other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -32(AX), R8
-	MOVQ 80(CX), R10
-	MOVQ DX, R11
-	MOVQ BX, R12
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -32(AX), R8
+	MOVQ        80(CX), R11
+	MOVQ        DX, R12
+	MOVQ        BX, R13
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        SI, R14
+	ANDQ        $0x3f, R14
+	MOVQ        SI, R10
+	SUBQ        R14, R10
+	SHRQ        $0x03, R14
+	NEGQ        R14
+	ADDQ        $0x08, R14
+	MOVQ        R14, 256(CX)
+	VMOVDQU64   (R10), Z2
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z4
+	VPERMPD     Z2, Z4, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
 
+near6:
 run5:
-	VBROADCASTSD (DI), Z2
-	VBROADCASTSD 1024(DI), Z3
-	XORQ         R14, R14
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD 1024(DI), Z5
+	XORQ         R15, R15
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R14, R8
-	JGT  rest11
+whole7:
+	CMPQ R15, R8
+	JGT  rest12
 
-next10:
-	TESTQ R10, R10
-	JNE   some12
+next11:
+	TESTQ R11, R11
+	JNE   some13
 
-asked13:
-	VMOVUPD (BX)(R14*8), Z3
-	VMOVUPD 64(BX)(R14*8), Z4
-	VMOVUPD 128(BX)(R14*8), Z5
-	VMOVUPD 192(BX)(R14*8), Z6
+asked14:
+	VMOVUPD (BX)(R15*8), Z5
+	VMOVUPD 64(BX)(R15*8), Z6
+	VMOVUPD 128(BX)(R15*8), Z7
+	VMOVUPD 192(BX)(R15*8), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal14
-	VDIVPD  Z2, Z3, Z3
-	VDIVPD  Z2, Z4, Z4
-	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z6, Z6
+	JNE     reciprocal15
+	VDIVPD  Z4, Z5, Z5
+	VDIVPD  Z4, Z6, Z6
+	VDIVPD  Z4, Z7, Z7
+	VDIVPD  Z4, Z8, Z8
 
-divided15:
-	VCMPPD    $0x1d, Z0, Z3, K1
-	VCMPPD    $0x1d, Z0, Z4, K2
-	VCMPPD    $0x1d, Z0, Z5, K3
-	VCMPPD    $0x1d, Z0, Z6, K4
-	VCMPPD    $0x12, Z1, Z3, K1, K1
-	VCMPPD    $0x12, Z1, Z4, K2, K2
-	VCMPPD    $0x12, Z1, Z5, K3, K3
-	VCMPPD    $0x12, Z1, Z6, K4, K4
-	VMOVUPD   (DX)(R14*8), Z3
-	VMOVUPD   64(DX)(R14*8), Z4
-	VMOVUPD   128(DX)(R14*8), Z5
-	VMOVUPD   192(DX)(R14*8), Z6
-	VDIVPD    Z2, Z3, Z3
-	VDIVPD    Z2, Z4, Z4
-	VDIVPD    Z2, Z5, Z5
-	VDIVPD    Z2, Z6, Z6
-	VMOVAPD.Z Z3, K1, Z3
-	VMOVAPD.Z Z4, K2, Z4
-	VMOVAPD.Z Z5, K3, Z5
-	VMOVAPD.Z Z6, K4, Z6
+divided16:
+	VCMPPD    $0x1d, Z0, Z5, K1
+	VCMPPD    $0x1d, Z0, Z6, K2
+	VCMPPD    $0x1d, Z0, Z7, K3
+	VCMPPD    $0x1d, Z0, Z8, K4
+	VCMPPD    $0x12, Z1, Z5, K1, K1
+	VCMPPD    $0x12, Z1, Z6, K2, K2
+	VCMPPD    $0x12, Z1, Z7, K3, K3
+	VCMPPD    $0x12, Z1, Z8, K4, K4
+	VMOVUPD   (DX)(R15*8), Z5
+	VMOVUPD   64(DX)(R15*8), Z6
+	VMOVUPD   128(DX)(R15*8), Z7
+	VMOVUPD   192(DX)(R15*8), Z8
+	VDIVPD    Z4, Z5, Z5
+	VDIVPD    Z4, Z6, Z6
+	VDIVPD    Z4, Z7, Z7
+	VDIVPD    Z4, Z8, Z8
+	VMOVAPD.Z Z5, K1, Z5
+	VMOVAPD.Z Z6, K2, Z6
+	VMOVAPD.Z Z7, K3, Z7
+	VMOVAPD.Z Z8, K4, Z8
+	CMPB      284(CX), $0x00
+	JNE       join17
 	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU64 Z3, (SI)(R14*8)
-	VMOVDQU64 Z4, 64(SI)(R14*8)
-	VMOVDQU64 Z5, 128(SI)(R14*8)
-	VMOVDQU64 Z6, 192(SI)(R14*8)
+	JNE       around19
+	VMOVDQU64 Z5, (SI)(R15*8)
+	VMOVDQU64 Z6, 64(SI)(R15*8)
+	VMOVDQU64 Z7, 128(SI)(R15*8)
+	VMOVDQU64 Z8, 192(SI)(R15*8)
 
-stored17:
-	ADDQ $0x00000020, R14
-	CMPQ R14, R8
-	JLE  next10
+stored20:
+joined18:
+	ADDQ $0x00000020, R15
+	CMPQ R15, R8
+	JLE  next11
 
-rest11:
-	MOVQ AX, R13
-	SUBQ R14, R13
+rest12:
+	MOVQ  AX, R14
+	SUBQ  R15, R14
+	JEQ   done9
+	CMPQ  R14, $0x00000010
+	JLT   fewer21
+	TESTQ R11, R11
+	JNE   some22
 
-line18:
-	CMPQ  R13, $0x00000008
-	JLT   lines19
-	TESTQ R10, R10
-	JNE   some20
-
-asked21:
-	VMOVUPD (BX)(R14*8), Z3
+asked23:
+	VMOVUPD (BX)(R15*8), Z5
+	VMOVUPD 64(BX)(R15*8), Z6
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
-	VDIVPD  Z2, Z3, Z3
+	JNE     reciprocal24
+	VDIVPD  Z4, Z5, Z5
+	VDIVPD  Z4, Z6, Z6
 
-divided23:
-	VCMPPD    $0x1d, Z0, Z3, K1
-	VCMPPD    $0x12, Z1, Z3, K1, K1
-	VMOVUPD   (DX)(R14*8), Z3
-	VDIVPD    Z2, Z3, Z3
-	VMOVAPD.Z Z3, K1, Z3
+divided25:
+	VCMPPD    $0x1d, Z0, Z5, K1
+	VCMPPD    $0x1d, Z0, Z6, K2
+	VCMPPD    $0x12, Z1, Z5, K1, K1
+	VCMPPD    $0x12, Z1, Z6, K2, K2
+	VMOVUPD   (DX)(R15*8), Z5
+	VMOVUPD   64(DX)(R15*8), Z6
+	VDIVPD    Z4, Z5, Z5
+	VDIVPD    Z4, Z6, Z6
+	VMOVAPD.Z Z5, K1, Z5
+	VMOVAPD.Z Z6, K2, Z6
+	CMPB      284(CX), $0x00
+	JNE       join26
 	CMPB      76(CX), $0x00
-	JNE       around24
-	VMOVDQU64 Z3, (SI)(R14*8)
+	JNE       around28
+	VMOVDQU64 Z5, (SI)(R15*8)
+	VMOVDQU64 Z6, 64(SI)(R15*8)
 
-stored25:
-	ADDQ $0x00000008, R14
-	SUBQ $0x00000008, R13
-	JMP  line18
+stored29:
+joined27:
+	ADDQ $0x00000010, R15
+	SUBQ $0x00000010, R14
 
-lines19:
-	CMPB 275(CX), $0x00
-	JNE  tail26
+fewer21:
+	CMPQ  R14, $0x00000008
+	JLT   fewer30
+	TESTQ R11, R11
+	JNE   some31
 
-some7:
-some27:
-	TESTQ R13, R13
-	JLE   done28
-	MOVQ  $-1, R15
-	BZHIQ R13, R15, R15
-	KMOVW R15, K1
-	TESTQ R10, R10
-	JNE   some29
+asked32:
+	VMOVUPD (BX)(R15*8), Z5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal33
+	VDIVPD  Z4, Z5, Z5
 
-asked30:
-	VMOVUPD.Z (BX)(R14*8), K1, Z3
+divided34:
+	VCMPPD    $0x1d, Z0, Z5, K1
+	VCMPPD    $0x12, Z1, Z5, K1, K1
+	VMOVUPD   (DX)(R15*8), Z5
+	VDIVPD    Z4, Z5, Z5
+	VMOVAPD.Z Z5, K1, Z5
+	CMPB      284(CX), $0x00
+	JNE       join35
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU64 Z5, (SI)(R15*8)
+
+stored38:
+joined36:
+	ADDQ $0x00000008, R15
+	SUBQ $0x00000008, R14
+
+fewer30:
+	CMPB 283(CX), $0x00
+	JNE  tail39
+
+some8:
+some40:
+	TESTQ R14, R14
+	JLE   done41
+	MOVQ  $-1, BP
+	BZHIQ R14, BP, BP
+	KMOVW BP, K1
+	TESTQ R11, R11
+	JNE   some42
+
+asked43:
+	VMOVUPD.Z (BX)(R15*8), K1, Z5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPD    Z2, Z3, Z3
+	JNE       reciprocal44
+	VDIVPD    Z4, Z5, Z5
 
-divided32:
-	VCMPPD    $0x1d, Z0, Z3, K2
-	VCMPPD    $0x12, Z1, Z3, K2, K2
-	VMOVUPD.Z (DX)(R14*8), K1, Z3
-	VDIVPD    Z2, Z3, Z3
-	VMOVAPD.Z Z3, K2, Z3
-	VMOVUPD   Z3, K1, (SI)(R14*8)
-	ADDQ      $0x00000008, R14
-	SUBQ      $0x00000008, R13
-	JMP       some27
+divided45:
+	VCMPPD    $0x1d, Z0, Z5, K2
+	VCMPPD    $0x12, Z1, Z5, K2, K2
+	VMOVUPD.Z (DX)(R15*8), K1, Z5
+	VDIVPD    Z4, Z5, Z5
+	VMOVAPD.Z Z5, K2, Z5
+	CMPB      284(CX), $0x00
+	JNE       join46
+	VMOVUPD   Z5, K1, (SI)(R15*8)
 
-done28:
-	CMPB 275(CX), $0x00
-	JNE  taken33
+joined47:
+	ADDQ $0x00000008, R15
+	SUBQ $0x00000008, R14
+	JMP  some40
 
-done8:
-	ADDQ 152(CX), R11
-	MOVQ R11, DX
-	ADDQ 184(CX), R12
-	MOVQ R12, BX
-	ADDQ 216(CX), SI
-	ADDQ $0x00000008, DI
-	DECQ R9
-	JNE  run5
+done41:
+	CMPB 283(CX), $0x00
+	JNE  taken48
+
+done9:
+	ADDQ      152(CX), R12
+	MOVQ      R12, DX
+	ADDQ      184(CX), R13
+	MOVQ      R13, BX
+	ADDQ      216(CX), SI
+	ADDQ      $0x00000008, DI
+	DECQ      R9
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none49
+	MOVQ      $0x00000008, R14
+	SUBQ      256(CX), R14
+	JEQ       none49
+	MOVQ      $-1, AX
+	BZHIQ     R14, AX, AX
+	KMOVW     AX, K1
+	VPERMPD   Z2, Z3, Z0
+	VMOVDQU64 Z0, K1, (R10)
+
+none49:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ SI, R15
-	ANDQ $0x3f, R15
-	JEQ  whole6
-	MOVQ $0x00000040, R13
-	SUBQ R15, R13
-	SHRQ $0x03, R13
+head10:
+	MOVQ SI, BP
+	ANDQ $0x3f, BP
+	JEQ  whole7
+	MOVQ $0x00000040, R14
+	SUBQ BP, R14
+	SHRQ $0x03, R14
 	MOVQ SI, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), SI
-	ADDQ R15, SI
-	JMP  some7
+	ADDQ BP, SI
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R10*1), R13
-	PREFETCHT1 (R13)(R14*8)
-	PREFETCHT1 64(R13)(R14*8)
-	PREFETCHT1 128(R13)(R14*8)
-	PREFETCHT1 192(R13)(R14*8)
-	LEAQ       (BX)(R10*1), R13
-	PREFETCHT1 (R13)(R14*8)
-	PREFETCHT1 64(R13)(R14*8)
-	PREFETCHT1 128(R13)(R14*8)
-	PREFETCHT1 192(R13)(R14*8)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R11*1), R14
+	PREFETCHT1 (R14)(R15*8)
+	PREFETCHT1 64(R14)(R15*8)
+	PREFETCHT1 128(R14)(R15*8)
+	PREFETCHT1 192(R14)(R15*8)
+	LEAQ       (BX)(R11*1), R14
+	PREFETCHT1 (R14)(R15*8)
+	PREFETCHT1 64(R14)(R15*8)
+	PREFETCHT1 128(R14)(R15*8)
+	PREFETCHT1 192(R14)(R15*8)
+	JMP        asked14
 
-reciprocal14:
+reciprocal15:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD       Z4, Z9, Z9
+	VMULPD       Z9, Z5, Z5
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD       Z4, Z9, Z9
+	VMULPD       Z9, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD       Z4, Z9, Z9
+	VMULPD       Z9, Z7, Z7
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD       Z4, Z9, Z9
+	VMULPD       Z9, Z8, Z8
+	JMP          divided16
+
+around19:
+	VMOVNTDQ Z5, (SI)(R15*8)
+	VMOVNTDQ Z6, 64(SI)(R15*8)
+	VMOVNTDQ Z7, 128(SI)(R15*8)
+	VMOVNTDQ Z8, 192(SI)(R15*8)
+	JMP      stored20
+
+join17:
+	VMOVDQA64 Z3, Z9
+	VPERMI2PD Z5, Z2, Z9
+	VMOVNTDQ  Z9, (R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z6, Z5, Z2
+	VMOVNTDQ  Z2, 64(R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z7, Z6, Z2
+	VMOVNTDQ  Z2, 128(R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z8, Z7, Z2
+	VMOVNTDQ  Z2, 192(R10)
+	VMOVDQA64 Z8, Z2
+	ADDQ      $0x00000100, R10
+	JMP       joined18
+
+some22:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	PREFETCHT1 64(BP)(R15*8)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	PREFETCHT1 64(BP)(R15*8)
+	JMP        asked23
+
+reciprocal24:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
-	VDIVPD       Z2, Z7, Z7
-	VMULPD       Z7, Z3, Z3
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
-	VDIVPD       Z2, Z7, Z7
-	VMULPD       Z7, Z4, Z4
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
-	VDIVPD       Z2, Z7, Z7
+	VDIVPD       Z4, Z7, Z7
 	VMULPD       Z7, Z5, Z5
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
-	VDIVPD       Z2, Z7, Z7
+	VDIVPD       Z4, Z7, Z7
 	VMULPD       Z7, Z6, Z6
-	JMP          divided15
+	JMP          divided25
 
-around16:
-	VMOVNTDQ Z3, (SI)(R14*8)
-	VMOVNTDQ Z4, 64(SI)(R14*8)
-	VMOVNTDQ Z5, 128(SI)(R14*8)
-	VMOVNTDQ Z6, 192(SI)(R14*8)
-	JMP      stored17
+around28:
+	VMOVNTDQ Z5, (SI)(R15*8)
+	VMOVNTDQ Z6, 64(SI)(R15*8)
+	JMP      stored29
 
-some20:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*8)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*8)
-	JMP        asked21
+join26:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PD Z5, Z2, Z7
+	VMOVNTDQ  Z7, (R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z6, Z5, Z2
+	VMOVNTDQ  Z2, 64(R10)
+	VMOVDQA64 Z6, Z2
+	ADDQ      $0x00000080, R10
+	JMP       joined27
 
-reciprocal22:
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z4
-	VDIVPD       Z2, Z4, Z4
-	VMULPD       Z4, Z3, Z3
-	JMP          divided23
+some31:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	JMP        asked32
 
-around24:
-	VMOVNTDQ Z3, (SI)(R14*8)
-	JMP      stored25
+reciprocal33:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD       Z4, Z6, Z6
+	VMULPD       Z6, Z5, Z5
+	JMP          divided34
 
-tail26:
-	TESTQ R13, R13
-	JEQ   done8
+around37:
+	VMOVNTDQ Z5, (SI)(R15*8)
+	JMP      stored38
+
+join35:
+	VMOVDQA64 Z3, Z6
+	VPERMI2PD Z5, Z2, Z6
+	VMOVNTDQ  Z6, (R10)
+	VMOVDQA64 Z5, Z2
+	ADDQ      $0x00000040, R10
+	JMP       joined36
+
+tail39:
+	TESTQ R14, R14
+	JEQ   done9
 	MOVQ  SI, 248(CX)
 	CMPQ  R9, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R14, R15
-	SHLQ  $0x03, R15
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R15, BP
+	SHLQ  $0x03, BP
 	LEAQ  (SP), SI
-	SUBQ  R15, SI
-	JMP   some7
+	SUBQ  BP, SI
+	JMP   some8
 
-some29:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*8)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*8)
-	JMP        asked30
+some42:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	JMP        asked43
 
-reciprocal31:
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z4
-	VDIVPD       Z2, Z4, Z4
-	VMULPD       Z4, Z3, Z3
-	JMP          divided32
+reciprocal44:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD       Z4, Z6, Z6
+	VMULPD       Z6, Z5, Z5
+	JMP          divided45
 
-taken33:
-	ADDQ      R13, R14
+join46:
+	VMOVDQA64   Z3, Z6
+	VPERMI2PD   Z5, Z2, Z6
+	SUBQ        R14, 256(CX)
+	JG          part50
+	VMOVNTDQ    Z6, (R10)
+	ADDQ        $0x00000040, R10
+	ADDQ        $0x08, 256(CX)
+	VPERMPD     Z5, Z3, Z2
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z5
+	VPERMPD     Z2, Z5, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
+	JMP         kept51
+
+part50:
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z2
+	VPERMPD     Z6, Z2, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
+
+kept51:
+	JMP joined47
+
+taken48:
+	ADDQ      R14, R15
 	MOVQ      248(CX), SI
-	CMPQ      R14, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R14, R13
-	SHLQ      $0x03, R13
-	ADDQ      SI, R13
-	VMOVDQU64 (SP), Z3
-	VMOVNTDQ  Z3, -64(R13)
-	JMP       whole6
+	CMPQ      R15, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R15, R14
+	SHLQ      $0x03, R14
+	ADDQ      SI, R14
+	VMOVDQU64 (SP), Z5
+	VMOVNTDQ  Z5, -64(R14)
+	JMP       whole7
 
 other2:
-step34:
+step52:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned54
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -3607,24 +4264,24 @@ step34:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some37
+	JMP     some55
 
-aligned36:
-turn38:
+aligned54:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns58
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand41:
+strand59:
 	VBROADCASTSD (R12), Z2
 	VBROADCASTSD 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block39:
+block57:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near42
+	JEQ        near60
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -3634,20 +4291,20 @@ block39:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 
-near42:
+near60:
 	VMOVUPD (BX), Z3
 	VMOVUPD 64(BX), Z4
 	VMOVUPD 128(BX), Z5
 	VMOVUPD 192(BX), Z6
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal61
 	VDIVPD  Z2, Z3, Z3
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
-	JMP     divided44
+	JMP     divided62
 
-reciprocal43:
+reciprocal61:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
 	VDIVPD       Z2, Z7, Z7
 	VMULPD       Z7, Z3, Z3
@@ -3661,7 +4318,7 @@ reciprocal43:
 	VDIVPD       Z2, Z7, Z7
 	VMULPD       Z7, Z6, Z6
 
-divided44:
+divided62:
 	VCMPPD    $0x1d, Z0, Z3, K1
 	VCMPPD    $0x1d, Z0, Z4, K2
 	VCMPPD    $0x1d, Z0, Z5, K3
@@ -3683,70 +4340,70 @@ divided44:
 	VMOVAPD.Z Z5, K3, Z5
 	VMOVAPD.Z Z6, K4, Z6
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around63
 	VMOVDQU64 Z3, (SI)
 	VMOVDQU64 Z4, 64(SI)
 	VMOVDQU64 Z5, 128(SI)
 	VMOVDQU64 Z6, 192(SI)
-	JMP       stored46
+	JMP       stored64
 
-around45:
+around63:
 	VMOVNTDQ Z3, (SI)
 	VMOVNTDQ Z4, 64(SI)
 	VMOVNTDQ Z5, 128(SI)
 	VMOVNTDQ Z6, 192(SI)
 
-stored46:
+stored64:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000020, R10
-	JNE  block39
+	JNE  block57
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R11
-	JNE  strand41
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn56
 
-turns40:
-some37:
-some47:
+turns58:
+some55:
+some65:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done66
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near49
+	JEQ        near67
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near49:
+near67:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand50:
+strand68:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	VMOVUPD.Z    (BX), K1, Z3
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal69
 	VDIVPD       Z2, Z3, Z3
-	JMP          divided52
+	JMP          divided70
 
-reciprocal51:
+reciprocal69:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z4
 	VDIVPD       Z2, Z4, Z4
 	VMULPD       Z4, Z3, Z3
 
-divided52:
+divided70:
 	VCMPPD    $0x1d, Z0, Z3, K2
 	VCMPPD    $0x12, Z1, Z3, K2, K2
 	VMOVUPD.Z (DX), K1, Z3
@@ -3761,7 +4418,7 @@ divided52:
 	ADDQ      200(CX), SI
 	ADDQ      $0x00000008, R11
 	DECQ      R10
-	JNE       strand50
+	JNE       strand68
 	SUBQ      144(CX), DX
 	SUBQ      176(CX), BX
 	SUBQ      208(CX), SI
@@ -3772,21 +4429,21 @@ divided52:
 	ADDQ      $+64, BX
 	ADDQ      $+64, SI
 	SUBQ      $0x00000008, AX
-	JMP       some47
+	JMP       some65
 
-done48:
+done66:
 	TESTQ R8, R8
-	JL    whole53
+	JL    whole71
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	LEAQ  (SI)(AX*8), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned36
+	JMP   aligned54
 
-whole53:
+whole71:
 	DECQ R9
-	JEQ  steps35
+	JEQ  steps53
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -3795,9 +4452,9 @@ whole53:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step52
 
-steps35:
+steps53:
 	VZEROUPPER
 	RET
 
@@ -3818,12 +4475,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block55:
+block73:
 	CMPQ       AX, $0x00000020
-	JLT        blocks56
+	JLT        blocks74
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near57
+	JEQ        near75
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -3833,36 +4490,36 @@ block55:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near57:
+near75:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded76
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded58:
+loaded76:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded77
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z4
 	VMOVUPD 128(R8), Z4
 	VMOVUPD 192(R8), Z4
 
-loaded59:
+loaded77:
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z7
 	VMOVUPD 128(BX), Z8
 	VMOVUPD 192(BX), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal78
 	VDIVPD  Z0, Z4, Z4
 	VDIVPD  Z1, Z7, Z7
 	VDIVPD  Z2, Z8, Z8
 	VDIVPD  Z3, Z9, Z9
-	JMP     divided61
+	JMP     divided79
 
-reciprocal60:
+reciprocal78:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
 	VDIVPD       Z0, Z10, Z10
 	VMULPD       Z10, Z4, Z4
@@ -3876,7 +4533,7 @@ reciprocal60:
 	VDIVPD       Z3, Z10, Z10
 	VMULPD       Z10, Z9, Z9
 
-divided61:
+divided79:
 	VCMPPD    $0x1d, Z5, Z4, K1
 	VCMPPD    $0x1d, Z5, Z7, K2
 	VCMPPD    $0x1d, Z5, Z8, K3
@@ -3898,57 +4555,57 @@ divided61:
 	VMOVAPD.Z Z8, K3, Z8
 	VMOVAPD.Z Z9, K4, Z9
 	CMPB      76(CX), $0x00
-	JNE       around62
+	JNE       around80
 	VMOVDQU64 Z4, (SI)
 	VMOVDQU64 Z7, 64(SI)
 	VMOVDQU64 Z8, 128(SI)
 	VMOVDQU64 Z9, 192(SI)
-	JMP       stored63
+	JMP       stored81
 
-around62:
+around80:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z7, 64(SI)
 	VMOVNTDQ Z8, 128(SI)
 	VMOVNTDQ Z9, 192(SI)
 
-stored63:
+stored81:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block55
+	JMP  block73
 
-blocks56:
-some64:
+blocks74:
+some82:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done83
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded84
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded66:
+loaded84:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded85
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded67:
+loaded85:
 	VMOVUPD.Z (BX), K1, Z4
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal86
 	VDIVPD    Z0, Z4, Z4
-	JMP       divided69
+	JMP       divided87
 
-reciprocal68:
+reciprocal86:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
 	VDIVPD       Z0, Z7, Z7
 	VMULPD       Z7, Z4, Z4
 
-divided69:
+divided87:
 	VCMPPD    $0x1d, Z5, Z4, K2
 	VCMPPD    $0x12, Z6, Z4, K2, K2
 	VMOVUPD.Z (DX), K1, Z4
@@ -3961,10 +4618,10 @@ divided69:
 	ADDQ      $0x00000040, DI
 	ADDQ      $0x00000040, R8
 	SUBQ      $0x00000008, AX
-	JMP       some64
+	JMP       some82
 
-done65:
-	DECQ 264(CX)
+done83:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -3991,7 +4648,7 @@ TEXT ·quantizeBackwardAVX512H16H16H16F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         312(CX), R9
+	MOVQ         320(CX), R9
 	VPBROADCASTQ all32_10000<>+0(SB), Z0
 	VPBROADCASTQ all32_7fff<>+0(SB), Z1
 	VPBROADCASTQ all32_8000<>+0(SB), Z2
@@ -4003,7 +4660,7 @@ TEXT ·quantizeBackwardAVX512H16H16H16F8(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -4024,7 +4681,7 @@ run5:
 	VBROADCASTSS (DI), Z7
 	VBROADCASTSS 1024(DI), Z8
 	XORQ         R14, R14
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -4036,7 +4693,7 @@ next10:
 	JNE   some12
 
 asked13:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind15
 	VCVTPH2PS (BX)(R14*2), Z8
 	VCVTPH2PS 32(BX)(R14*2), Z9
@@ -4076,7 +4733,7 @@ divided18:
 	VCMPPS    $0x12, Z6, Z9, K2, K2
 	VCMPPS    $0x12, Z6, Z10, K3, K3
 	VCMPPS    $0x12, Z6, Z11, K4, K4
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind20
 	VCVTPH2PS (DX)(R14*2), Z8
 	VCVTPH2PS 32(DX)(R14*2), Z9
@@ -4108,7 +4765,7 @@ done19:
 	VMOVAPS.Z Z9, K2, Z9
 	VMOVAPS.Z Z10, K3, Z10
 	VMOVAPS.Z Z11, K4, Z11
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind23
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
@@ -4163,75 +4820,74 @@ done22:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R13
-	SUBQ R14, R13
-
-line29:
-	CMPQ  R13, $0x00000020
-	JLT   lines30
+	MOVQ  AX, R13
+	SUBQ  R14, R13
+	JEQ   done8
 	TESTQ R10, R10
-	JNE   some31
+	JNE   some29
 
-asked32:
-	CMPB      273(CX), $0x00
-	JNE       kind34
+asked30:
+	CMPQ      R13, $0x00000020
+	JLT       fewer31
+	CMPB      281(CX), $0x00
+	JNE       kind33
 	VCVTPH2PS (BX)(R14*2), Z8
 	VCVTPH2PS 32(BX)(R14*2), Z9
-	JMP       done33
+	JMP       done32
 
-kind34:
+kind33:
 	VPMOVZXWD (BX)(R14*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(BX)(R14*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
-	JMP       done33
+	JMP       done32
 
-done33:
+done32:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal36
+	JNE    reciprocal35
 	VDIVPS Z7, Z8, Z8
 	VDIVPS Z7, Z9, Z9
 
-divided37:
+divided36:
 	VCMPPS    $0x1d, Z5, Z8, K1
 	VCMPPS    $0x1d, Z5, Z9, K2
 	VCMPPS    $0x12, Z6, Z8, K1, K1
 	VCMPPS    $0x12, Z6, Z9, K2, K2
-	CMPB      273(CX), $0x00
-	JNE       kind39
+	CMPB      281(CX), $0x00
+	JNE       kind38
 	VCVTPH2PS (DX)(R14*2), Z8
 	VCVTPH2PS 32(DX)(R14*2), Z9
-	JMP       done38
+	JMP       done37
 
-kind39:
+kind38:
 	VPMOVZXWD (DX)(R14*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX)(R14*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
-	JMP       done38
+	JMP       done37
 
-done38:
+done37:
 	VDIVPS    Z7, Z8, Z8
 	VDIVPS    Z7, Z9, Z9
 	VMOVAPS.Z Z8, K1, Z8
 	VMOVAPS.Z Z9, K2, Z9
-	CMPB      273(CX), $0x00
-	JNE       kind42
+	CMPB      281(CX), $0x00
+	JNE       kind41
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around43
+	JNE       around42
 	VMOVDQU64 Y8, (SI)(R14*2)
 	VMOVDQU64 Y9, 32(SI)(R14*2)
 
-stored44:
-	JMP done41
+stored43:
+	JMP done40
 
-kind42:
+kind41:
 	VPTESTMD  Z0, Z8, K1
 	VPADDD    Z1, Z8, Z10
 	VPADDD    Z2, Z8, K1, Z10
@@ -4245,72 +4901,67 @@ kind42:
 	VMOVDQA64 Z10, Z8
 	VPERMT2W  Z11, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around46
+	JNE       around45
 	VMOVDQU64 Z8, (SI)(R14*2)
 
-stored47:
-	JMP done41
+stored46:
+	JMP done40
 
-done41:
+done40:
 	ADDQ $0x00000020, R14
 	SUBQ $0x00000020, R13
-	JMP  line29
 
-lines30:
-	CMPB 275(CX), $0x00
-	JNE  tail48
+fewer31:
+	CMPB 283(CX), $0x00
+	JNE  tail47
 
 some7:
-some49:
-	TESTQ R13, R13
-	JLE   done50
-	MOVQ  $-1, R15
-	BZHIQ R13, R15, R15
-	KMOVW R15, K1
-	TESTQ R10, R10
-	JNE   some51
-
-asked52:
-	CMPB        273(CX), $0x00
-	JNE         kind54
+some48:
+	TESTQ       R13, R13
+	JLE         done49
+	MOVQ        $-1, R15
+	BZHIQ       R13, R15, R15
+	KMOVW       R15, K1
+	CMPB        281(CX), $0x00
+	JNE         kind51
 	VCVTPH2PS.Z (BX)(R14*2), K1, Z8
-	JMP         done53
+	JMP         done50
 
-kind54:
+kind51:
 	VPMOVZXWD.Z (BX)(R14*2), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done53
+	JMP         done50
 
-done53:
+done50:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal56
+	JNE    reciprocal53
 	VDIVPS Z7, Z8, Z8
 
-divided57:
+divided54:
 	VCMPPS      $0x1d, Z5, Z8, K2
 	VCMPPS      $0x12, Z6, Z8, K2, K2
-	CMPB        273(CX), $0x00
-	JNE         kind59
+	CMPB        281(CX), $0x00
+	JNE         kind56
 	VCVTPH2PS.Z (DX)(R14*2), K1, Z8
-	JMP         done58
+	JMP         done55
 
-kind59:
+kind56:
 	VPMOVZXWD.Z (DX)(R14*2), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done58
+	JMP         done55
 
-done58:
+done55:
 	VDIVPS    Z7, Z8, Z8
 	VMOVAPS.Z Z8, K2, Z8
-	CMPB      273(CX), $0x00
-	JNE       kind62
+	CMPB      281(CX), $0x00
+	JNE       kind59
 	VCVTPS2PH $0x00, Z8, Y8
 	VMOVDQU16 Y8, K1, (SI)(R14*2)
-	JMP       done61
+	JMP       done58
 
-kind62:
+kind59:
 	VPTESTMD  Z0, Z8, K2
 	VPADDD    Z1, Z8, Z9
 	VPADDD    Z2, Z8, K2, Z9
@@ -4319,16 +4970,16 @@ kind62:
 	VPSRLD    $0x10, Z9, Z8
 	VPMOVDW   Z8, Y8
 	VMOVDQU16 Y8, K1, (SI)(R14*2)
-	JMP       done61
+	JMP       done58
 
-done61:
+done58:
 	ADDQ $0x00000010, R14
 	SUBQ $0x00000010, R13
-	JMP  some49
+	JMP  some48
 
-done50:
-	CMPB 275(CX), $0x00
-	JNE  taken64
+done49:
+	CMPB 283(CX), $0x00
+	JNE  taken61
 
 done8:
 	ADDQ 152(CX), R11
@@ -4350,7 +5001,7 @@ head9:
 	SUBQ R15, R13
 	SHRQ $0x01, R13
 	MOVQ SI, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), SI
 	ADDQ R15, SI
@@ -4392,65 +5043,60 @@ around27:
 	VMOVNTDQ Z9, 64(SI)(R14*2)
 	JMP      stored28
 
-some31:
+some29:
 	LEAQ       (DX)(R10*1), R15
 	PREFETCHT1 (R15)(R14*2)
+	PREFETCHT1 64(R15)(R14*2)
 	LEAQ       (BX)(R10*1), R15
 	PREFETCHT1 (R15)(R14*2)
-	JMP        asked32
+	PREFETCHT1 64(R15)(R14*2)
+	JMP        asked30
 
-reciprocal36:
+reciprocal35:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z8, Z8
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided37
+	JMP          divided36
 
-around43:
+around42:
 	VMOVNTDQ Y8, (SI)(R14*2)
 	VMOVNTDQ Y9, 32(SI)(R14*2)
-	JMP      stored44
+	JMP      stored43
 
-around46:
+around45:
 	VMOVNTDQ Z8, (SI)(R14*2)
-	JMP      stored47
+	JMP      stored46
 
-tail48:
+tail47:
 	TESTQ R13, R13
 	JEQ   done8
 	MOVQ  SI, 248(CX)
 	CMPQ  R9, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R14, R15
 	SHLQ  $0x01, R15
 	LEAQ  (SP), SI
 	SUBQ  R15, SI
 	JMP   some7
 
-some51:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*2)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*2)
-	JMP        asked52
-
-reciprocal56:
+reciprocal53:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z7, Z9, Z9
 	VMULPS       Z9, Z8, Z8
-	JMP          divided57
+	JMP          divided54
 
-taken64:
+taken61:
 	ADDQ      R13, R14
 	MOVQ      248(CX), SI
 	CMPQ      R14, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R14, R13
 	SHLQ      $0x01, R13
 	ADDQ      SI, R13
@@ -4459,13 +5105,13 @@ taken64:
 	JMP       whole6
 
 other2:
-step65:
+step62:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned67
+	JEQ     aligned64
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -4475,39 +5121,39 @@ step65:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some68
+	JMP     some65
 
-aligned67:
-turn69:
+aligned64:
+turn66:
 	CMPQ AX, 104(CX)
-	JLT  turns71
+	JLT  turns68
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand72:
+strand69:
 	VBROADCASTSS (R12), Z7
 	VBROADCASTSS 1024(R12), Z8
 	MOVQ         104(CX), R10
 
-block70:
+block67:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near73
+	JEQ        near70
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 (BX)(R13*1)
 	PREFETCHT1 64(BX)(R13*1)
 
-near73:
-	CMPB      273(CX), $0x00
-	JNE       kind75
+near70:
+	CMPB      281(CX), $0x00
+	JNE       kind72
 	VCVTPH2PS (BX), Z8
 	VCVTPH2PS 32(BX), Z9
 	VCVTPH2PS 64(BX), Z10
 	VCVTPH2PS 96(BX), Z11
-	JMP       done74
+	JMP       done71
 
-kind75:
+kind72:
 	VPMOVZXWD (BX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(BX), Z9
@@ -4520,18 +5166,18 @@ kind75:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done74
+	JMP       done71
 
-done74:
+done71:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal77
+	JNE    reciprocal74
 	VDIVPS Z7, Z8, Z8
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 	VDIVPS Z7, Z11, Z11
-	JMP    divided78
+	JMP    divided75
 
-reciprocal77:
+reciprocal74:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z7, Z12, Z12
 	VMULPS       Z12, Z8, Z8
@@ -4545,7 +5191,7 @@ reciprocal77:
 	VDIVPS       Z7, Z12, Z12
 	VMULPS       Z12, Z11, Z11
 
-divided78:
+divided75:
 	VCMPPS    $0x1d, Z5, Z8, K1
 	VCMPPS    $0x1d, Z5, Z9, K2
 	VCMPPS    $0x1d, Z5, Z10, K3
@@ -4554,15 +5200,15 @@ divided78:
 	VCMPPS    $0x12, Z6, Z9, K2, K2
 	VCMPPS    $0x12, Z6, Z10, K3, K3
 	VCMPPS    $0x12, Z6, Z11, K4, K4
-	CMPB      273(CX), $0x00
-	JNE       kind80
+	CMPB      281(CX), $0x00
+	JNE       kind77
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
 	VCVTPH2PS 96(DX), Z11
-	JMP       done79
+	JMP       done76
 
-kind80:
+kind77:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -4575,9 +5221,9 @@ kind80:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done79
+	JMP       done76
 
-done79:
+done76:
 	VDIVPS    Z7, Z8, Z8
 	VDIVPS    Z7, Z9, Z9
 	VDIVPS    Z7, Z10, Z10
@@ -4586,30 +5232,30 @@ done79:
 	VMOVAPS.Z Z9, K2, Z9
 	VMOVAPS.Z Z10, K3, Z10
 	VMOVAPS.Z Z11, K4, Z11
-	CMPB      273(CX), $0x00
-	JNE       kind83
+	CMPB      281(CX), $0x00
+	JNE       kind80
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around84
+	JNE       around81
 	VMOVDQU64 Y8, (SI)
 	VMOVDQU64 Y9, 32(SI)
 	VMOVDQU64 Y10, 64(SI)
 	VMOVDQU64 Y11, 96(SI)
-	JMP       stored85
+	JMP       stored82
 
-around84:
+around81:
 	VMOVNTDQ Y8, (SI)
 	VMOVNTDQ Y9, 32(SI)
 	VMOVNTDQ Y10, 64(SI)
 	VMOVNTDQ Y11, 96(SI)
 
-stored85:
-	JMP done82
+stored82:
+	JMP done79
 
-kind83:
+kind80:
 	VPTESTMD  Z0, Z8, K1
 	VPADDD    Z1, Z8, Z12
 	VPADDD    Z2, Z8, K1, Z12
@@ -4635,103 +5281,103 @@ kind83:
 	VMOVDQA64 Z14, Z9
 	VPERMT2W  Z15, Z4, Z9
 	CMPB      76(CX), $0x00
-	JNE       around87
+	JNE       around84
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
-	JMP       stored88
+	JMP       stored85
 
-around87:
+around84:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 
-stored88:
-	JMP done82
+stored85:
+	JMP done79
 
-done82:
+done79:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R10
-	JNE  block70
+	JNE  block67
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand72
+	JNE  strand69
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn69
+	JMP  turn66
 
-turns71:
-some68:
-some89:
+turns68:
+some65:
+some86:
 	TESTQ      AX, AX
-	JLE        done90
+	JLE        done87
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near91
+	JEQ        near88
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near91:
+near88:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand92:
+strand89:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z8
-	CMPB         273(CX), $0x00
-	JNE          kind94
+	CMPB         281(CX), $0x00
+	JNE          kind91
 	VCVTPH2PS.Z  (BX), K1, Z8
-	JMP          done93
+	JMP          done90
 
-kind94:
+kind91:
 	VPMOVZXWD.Z (BX), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done93
+	JMP         done90
 
-done93:
+done90:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal96
+	JNE    reciprocal93
 	VDIVPS Z7, Z8, Z8
-	JMP    divided97
+	JMP    divided94
 
-reciprocal96:
+reciprocal93:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z7, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided97:
+divided94:
 	VCMPPS      $0x1d, Z5, Z8, K2
 	VCMPPS      $0x12, Z6, Z8, K2, K2
-	CMPB        273(CX), $0x00
-	JNE         kind99
+	CMPB        281(CX), $0x00
+	JNE         kind96
 	VCVTPH2PS.Z (DX), K1, Z8
-	JMP         done98
+	JMP         done95
 
-kind99:
+kind96:
 	VPMOVZXWD.Z (DX), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done98
+	JMP         done95
 
-done98:
+done95:
 	VDIVPS    Z7, Z8, Z7
 	VMOVAPS.Z Z7, K2, Z7
-	CMPB      273(CX), $0x00
-	JNE       kind102
+	CMPB      281(CX), $0x00
+	JNE       kind99
 	VCVTPS2PH $0x00, Z7, Y7
 	VMOVDQU16 Y7, K1, (SI)
-	JMP       done101
+	JMP       done98
 
-kind102:
+kind99:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -4740,9 +5386,9 @@ kind102:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (SI)
-	JMP       done101
+	JMP       done98
 
-done101:
+done98:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -4751,7 +5397,7 @@ done101:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand92
+	JNE  strand89
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -4762,21 +5408,21 @@ done101:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some89
+	JMP  some86
 
-done90:
+done87:
 	TESTQ R8, R8
-	JL    whole104
+	JL    whole101
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	LEAQ  (SI)(AX*2), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned67
+	JMP   aligned64
 
-whole104:
+whole101:
 	DECQ R9
-	JEQ  steps66
+	JEQ  steps63
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -4785,9 +5431,9 @@ whole104:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step65
+	JMP  step62
 
-steps66:
+steps63:
 	VZEROUPPER
 	RET
 
@@ -4808,43 +5454,43 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block106:
+block103:
 	CMPQ       AX, $0x00000040
-	JLT        blocks107
+	JLT        blocks104
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near108
+	JEQ        near105
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near108:
+near105:
 	CMPB    72(CX), $0x00
-	JEQ     loaded109
+	JEQ     loaded106
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded109:
+loaded106:
 	CMPB    73(CX), $0x00
-	JEQ     loaded110
+	JEQ     loaded107
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z9
 	VMOVUPS 128(R8), Z9
 	VMOVUPS 192(R8), Z9
 
-loaded110:
-	CMPB      273(CX), $0x00
-	JNE       kind112
+loaded107:
+	CMPB      281(CX), $0x00
+	JNE       kind109
 	VCVTPH2PS (BX), Z9
 	VCVTPH2PS 32(BX), Z12
 	VCVTPH2PS 64(BX), Z13
 	VCVTPH2PS 96(BX), Z14
-	JMP       done111
+	JMP       done108
 
-kind112:
+kind109:
 	VPMOVZXWD (BX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(BX), Z12
@@ -4857,18 +5503,18 @@ kind112:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done111
+	JMP       done108
 
-done111:
+done108:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal114
+	JNE    reciprocal111
 	VDIVPS Z5, Z9, Z9
 	VDIVPS Z6, Z12, Z12
 	VDIVPS Z7, Z13, Z13
 	VDIVPS Z8, Z14, Z14
-	JMP    divided115
+	JMP    divided112
 
-reciprocal114:
+reciprocal111:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z5, Z15, Z15
 	VMULPS       Z15, Z9, Z9
@@ -4882,7 +5528,7 @@ reciprocal114:
 	VDIVPS       Z8, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided115:
+divided112:
 	VCMPPS    $0x1d, Z10, Z9, K1
 	VCMPPS    $0x1d, Z10, Z12, K2
 	VCMPPS    $0x1d, Z10, Z13, K3
@@ -4891,15 +5537,15 @@ divided115:
 	VCMPPS    $0x12, Z11, Z12, K2, K2
 	VCMPPS    $0x12, Z11, Z13, K3, K3
 	VCMPPS    $0x12, Z11, Z14, K4, K4
-	CMPB      273(CX), $0x00
-	JNE       kind117
+	CMPB      281(CX), $0x00
+	JNE       kind114
 	VCVTPH2PS (DX), Z9
 	VCVTPH2PS 32(DX), Z12
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
-	JMP       done116
+	JMP       done113
 
-kind117:
+kind114:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z12
@@ -4912,9 +5558,9 @@ kind117:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done116
+	JMP       done113
 
-done116:
+done113:
 	VDIVPS    Z5, Z9, Z9
 	VDIVPS    Z6, Z12, Z12
 	VDIVPS    Z7, Z13, Z13
@@ -4923,30 +5569,30 @@ done116:
 	VMOVAPS.Z Z12, K2, Z12
 	VMOVAPS.Z Z13, K3, Z13
 	VMOVAPS.Z Z14, K4, Z14
-	CMPB      273(CX), $0x00
-	JNE       kind120
+	CMPB      281(CX), $0x00
+	JNE       kind117
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z12, Y12
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	CMPB      76(CX), $0x00
-	JNE       around121
+	JNE       around118
 	VMOVDQU64 Y9, (SI)
 	VMOVDQU64 Y12, 32(SI)
 	VMOVDQU64 Y13, 64(SI)
 	VMOVDQU64 Y14, 96(SI)
-	JMP       stored122
+	JMP       stored119
 
-around121:
+around118:
 	VMOVNTDQ Y9, (SI)
 	VMOVNTDQ Y12, 32(SI)
 	VMOVNTDQ Y13, 64(SI)
 	VMOVNTDQ Y14, 96(SI)
 
-stored122:
-	JMP done119
+stored119:
+	JMP done116
 
-kind120:
+kind117:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z15
 	VPADDD    Z2, Z9, K1, Z15
@@ -4972,90 +5618,90 @@ kind120:
 	VMOVDQA64 Z17, Z12
 	VPERMT2W  Z18, Z4, Z12
 	CMPB      76(CX), $0x00
-	JNE       around124
+	JNE       around121
 	VMOVDQU64 Z9, (SI)
 	VMOVDQU64 Z12, 64(SI)
-	JMP       stored125
+	JMP       stored122
 
-around124:
+around121:
 	VMOVNTDQ Z9, (SI)
 	VMOVNTDQ Z12, 64(SI)
 
-stored125:
-	JMP done119
+stored122:
+	JMP done116
 
-done119:
+done116:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block106
+	JMP  block103
 
-blocks107:
-some126:
+blocks104:
+some123:
 	TESTQ     AX, AX
-	JLE       done127
+	JLE       done124
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded128
+	JEQ       loaded125
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded128:
+loaded125:
 	CMPB      73(CX), $0x00
-	JEQ       loaded129
+	JEQ       loaded126
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded129:
-	CMPB        273(CX), $0x00
-	JNE         kind131
+loaded126:
+	CMPB        281(CX), $0x00
+	JNE         kind128
 	VCVTPH2PS.Z (BX), K1, Z9
-	JMP         done130
+	JMP         done127
 
-kind131:
+kind128:
 	VPMOVZXWD.Z (BX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done130
+	JMP         done127
 
-done130:
+done127:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal133
+	JNE    reciprocal130
 	VDIVPS Z5, Z9, Z9
-	JMP    divided134
+	JMP    divided131
 
-reciprocal133:
+reciprocal130:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z5, Z12, Z12
 	VMULPS       Z12, Z9, Z9
 
-divided134:
+divided131:
 	VCMPPS      $0x1d, Z10, Z9, K2
 	VCMPPS      $0x12, Z11, Z9, K2, K2
-	CMPB        273(CX), $0x00
-	JNE         kind136
+	CMPB        281(CX), $0x00
+	JNE         kind133
 	VCVTPH2PS.Z (DX), K1, Z9
-	JMP         done135
+	JMP         done132
 
-kind136:
+kind133:
 	VPMOVZXWD.Z (DX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done135
+	JMP         done132
 
-done135:
+done132:
 	VDIVPS    Z5, Z9, Z9
 	VMOVAPS.Z Z9, K2, Z9
-	CMPB      273(CX), $0x00
-	JNE       kind139
+	CMPB      281(CX), $0x00
+	JNE       kind136
 	VCVTPS2PH $0x00, Z9, Y9
 	VMOVDQU16 Y9, K1, (SI)
-	JMP       done138
+	JMP       done135
 
-kind139:
+kind136:
 	VPTESTMD  Z0, Z9, K2
 	VPADDD    Z1, Z9, Z12
 	VPADDD    Z2, Z9, K2, Z12
@@ -5064,19 +5710,19 @@ kind139:
 	VPSRLD    $0x10, Z12, Z9
 	VPMOVDW   Z9, Y9
 	VMOVDQU16 Y9, K1, (SI)
-	JMP       done138
+	JMP       done135
 
-done138:
+done135:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  some126
+	JMP  some123
 
-done127:
-	DECQ 264(CX)
+done124:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -5109,7 +5755,7 @@ TEXT ·quantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $320-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -5121,7 +5767,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -5135,12 +5781,12 @@ near4:
 run5:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS 1024(DI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
 	XORQ R13, R13
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share10
 
 begun11:
@@ -5182,12 +5828,12 @@ stored17:
 	ADDQ $0x00000010, R13
 	CMPQ R13, R8
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg18
 	CMPQ R13, AX
 	JEQ  done7
 	MOVQ R8, R13
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends19
 
 end20:
@@ -5223,7 +5869,7 @@ share10:
 	MOVQ $-1, R8
 	MOVB $0x00, 76(CX)
 	MOVQ SI, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun11
 	LEAQ 192(SP), SI
 	ADDQ R14, SI
@@ -5264,7 +5910,7 @@ rest22:
 	MOVQ SI, 248(CX)
 	CMPQ R9, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R14
 	SHLQ $0x02, R14
 	LEAQ (SI)(R14*1), SI
@@ -5284,9 +5930,9 @@ first21:
 	MOVQ     $0x00000040, R13
 	SUBQ     R14, R13
 	SHRQ     $0x02, R13
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone24
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     SI, R15
 	SUBQ     R14, R15
 	VMOVDQU  192(SP), Y4
@@ -5784,7 +6430,7 @@ stored74:
 	JMP  some67
 
 done68:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -5817,7 +6463,7 @@ TEXT ·quantizeBackwardAVX2F64F64F64(SB), NOSPLIT, $320-16
 	MOVQ         112(CX), DI
 	VBROADCASTSD 56(CX), Y0
 	VBROADCASTSD 64(CX), Y1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -5829,7 +6475,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -5843,12 +6489,12 @@ near4:
 run5:
 	VBROADCASTSD (DI), Y2
 	VBROADCASTSD 1024(DI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
 	XORQ R13, R13
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share10
 
 begun11:
@@ -5890,12 +6536,12 @@ stored17:
 	ADDQ $0x00000008, R13
 	CMPQ R13, R8
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg18
 	CMPQ R13, AX
 	JEQ  done7
 	MOVQ R8, R13
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends19
 
 end20:
@@ -5931,7 +6577,7 @@ share10:
 	MOVQ $-1, R8
 	MOVB $0x00, 76(CX)
 	MOVQ SI, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun11
 	LEAQ 192(SP), SI
 	ADDQ R14, SI
@@ -5972,7 +6618,7 @@ rest22:
 	MOVQ SI, 248(CX)
 	CMPQ R9, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R14
 	SHLQ $0x03, R14
 	LEAQ (SI)(R14*1), SI
@@ -5992,9 +6638,9 @@ first21:
 	MOVQ     $0x00000040, R13
 	SUBQ     R14, R13
 	SHRQ     $0x03, R13
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone24
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     SI, R15
 	SUBQ     R14, R15
 	VMOVDQU  192(SP), Y4
@@ -6480,7 +7126,7 @@ stored73:
 	JMP  some66
 
 done67:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -6533,7 +7179,7 @@ near4:
 run5:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS 1024(DI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
@@ -6544,7 +7190,7 @@ step6:
 	JNE   some10
 
 asked11:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (BX)(R13*2), Y4
 	VCVTPH2PS 16(BX)(R13*2), Y5
@@ -6576,7 +7222,7 @@ divided16:
 	VCMPPS    $0x12, Y1, Y5, Y5
 	VANDPS    Y4, Y6, Y4
 	VANDPS    Y5, Y7, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind18
 	VCVTPH2PS (DX)(R13*2), Y6
 	VCVTPH2PS 16(DX)(R13*2), Y7
@@ -6596,7 +7242,7 @@ done17:
 	VDIVPS    Y2, Y7, Y7
 	VANDPS    Y6, Y4, Y4
 	VANDPS    Y7, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind21
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -6639,7 +7285,7 @@ done20:
 	CMPQ R13, AX
 	JEQ  done7
 	MOVQ R8, R13
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends27
 
 end28:
@@ -6728,7 +7374,7 @@ near37:
 	XORQ R12, R12
 
 group38:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind40
 	VCVTPH2PS (BX)(R12*2), Y4
 	VCVTPH2PS 16(BX)(R12*2), Y5
@@ -6769,7 +7415,7 @@ divided43:
 	VCMPPS    $0x12, Y1, Y5, Y5
 	VANDPS    Y4, Y6, Y4
 	VANDPS    Y5, Y7, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind45
 	VCVTPH2PS (DX)(R12*2), Y6
 	VCVTPH2PS 16(DX)(R12*2), Y7
@@ -6789,7 +7435,7 @@ done44:
 	VDIVPS    Y2, Y7, Y7
 	VANDPS    Y6, Y4, Y4
 	VANDPS    Y7, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind48
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -6885,7 +7531,7 @@ whole58:
 	PREFETCHT1 (BX)(R12*1)
 
 near59:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind61
 	VCVTPH2PS (BX), Y4
 	VCVTPH2PS 16(BX), Y5
@@ -6926,7 +7572,7 @@ divided64:
 	VCMPPS    $0x12, Y1, Y5, Y5
 	VANDPS    Y4, Y6, Y4
 	VANDPS    Y5, Y7, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind66
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -6946,7 +7592,7 @@ done65:
 	VDIVPS    Y2, Y7, Y7
 	VANDPS    Y6, Y4, Y4
 	VANDPS    Y7, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind69
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -7083,7 +7729,7 @@ loaded82:
 	VMOVUPS 32(R8)(R9*4), Y3
 
 loaded83:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind85
 	VCVTPH2PS (BX)(R9*2), Y6
 	VCVTPH2PS 16(BX)(R9*2), Y7
@@ -7124,7 +7770,7 @@ divided88:
 	VCMPPS    $0x12, Y5, Y7, Y7
 	VANDPS    Y6, Y8, Y6
 	VANDPS    Y7, Y9, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind90
 	VCVTPH2PS (DX)(R9*2), Y8
 	VCVTPH2PS 16(DX)(R9*2), Y9
@@ -7144,7 +7790,7 @@ done89:
 	VDIVPS    Y1, Y9, Y9
 	VANDPS    Y8, Y6, Y6
 	VANDPS    Y9, Y7, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind93
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
@@ -7217,7 +7863,7 @@ loaded101:
 	VMOVUPS 32(R8), Y3
 
 loaded102:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind104
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
@@ -7258,7 +7904,7 @@ divided107:
 	VCMPPS    $0x12, Y5, Y7, Y7
 	VANDPS    Y6, Y8, Y6
 	VANDPS    Y7, Y9, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind109
 	VCVTPH2PS (DX), Y8
 	VCVTPH2PS 16(DX), Y9
@@ -7278,7 +7924,7 @@ done108:
 	VDIVPS    Y1, Y9, Y9
 	VANDPS    Y8, Y6, Y6
 	VANDPS    Y9, Y7, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind112
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
@@ -7333,7 +7979,7 @@ done111:
 	JMP  some99
 
 done100:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -7370,7 +8016,7 @@ TEXT ·quantizeBackwardAVX2F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         312(CX), R9
+	MOVQ         320(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -7530,7 +8176,7 @@ stored19:
 	JMP  some12
 
 done13:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -7557,7 +8203,7 @@ TEXT ·quantizeBackwardAVX2F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         312(CX), R9
+	MOVQ         320(CX), R9
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
@@ -7717,7 +8363,7 @@ stored19:
 	JMP  some12
 
 done13:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -7744,7 +8390,7 @@ TEXT ·quantizeBackwardAVX2H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         312(CX), R9
+	MOVQ         320(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -7784,7 +8430,7 @@ loaded6:
 	VMOVUPS 32(R8)(R9*4), Y2
 
 loaded7:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind9
 	VCVTPH2PS (BX)(R9*2), Y2
 	VCVTPH2PS 16(BX)(R9*2), Y5
@@ -7821,7 +8467,7 @@ divided12:
 	VCMPPS    $0x12, Y4, Y5, Y5
 	VANDPS    Y2, Y6, Y2
 	VANDPS    Y5, Y7, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind14
 	VCVTPH2PS (DX)(R9*2), Y6
 	VCVTPH2PS 16(DX)(R9*2), Y7
@@ -7841,7 +8487,7 @@ done13:
 	VDIVPS    Y1, Y7, Y7
 	VANDPS    Y6, Y2, Y2
 	VANDPS    Y7, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind17
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y5, X5
@@ -7914,7 +8560,7 @@ loaded25:
 	VMOVUPS 32(R8), Y2
 
 loaded26:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind28
 	VCVTPH2PS (BX), Y2
 	VCVTPH2PS 16(BX), Y5
@@ -7951,7 +8597,7 @@ divided31:
 	VCMPPS    $0x12, Y4, Y5, Y5
 	VANDPS    Y2, Y6, Y2
 	VANDPS    Y5, Y7, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind33
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -7971,7 +8617,7 @@ done32:
 	VDIVPS    Y1, Y7, Y7
 	VANDPS    Y6, Y2, Y2
 	VANDPS    Y7, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind36
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y5, X5
@@ -8026,7 +8672,7 @@ done35:
 	JMP  some23
 
 done24:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX

@@ -23,6 +23,9 @@ type maskedRun struct {
 func (k *kernel) runUnderMasks(n, last, steps, ahead reg.GPVirtual, body func(k *kernel)) {
 	c := k.c
 	m := &maskedRun{k, n, steps, c.GP64(), operand.Mem{}, k.newLabel("whole"), k.newLabel("some"), k.newLabel("done")}
+	if k.joined != nil {
+		m.left = k.joined.left
+	}
 	if k.shares {
 		m.room = k.roomForEnd("line", lineBytes)
 	}
@@ -43,15 +46,21 @@ func (k *kernel) runUnderMasks(n, last, steps, ahead reg.GPVirtual, body func(k 
 	c.Label(rest)
 	c.MOVQ(n, m.left)
 	c.SUBQ(k.index, m.left)
+	c.JEQ(operand.LabelRef(m.done))
+	if k.fewLines(step) {
+		k.ask(ahead, step)
+		take = func(elements int) {
+			body(k)
+			c.ADDQ(operand.U32(elements), k.index)
+		}
+	}
 	group, split := k.group, k.split
-	if k.group = lineBytes / k.out.size / k.lanes; k.group < group {
-		line, lines, elements := k.newLabel("line"), k.newLabel("lines"), k.group*k.lanes
-		c.Label(line)
-		branch(c.CMPQ, m.left, operand.U32(elements), c.JLT, lines)
+	for k.group /= 2; k.group*k.lanes*k.out.size >= lineBytes; k.group /= 2 {
+		fewer, elements := k.newLabel("fewer"), k.group*k.lanes
+		branch(c.CMPQ, m.left, operand.U32(elements), c.JLT, fewer)
 		take(elements)
 		c.SUBQ(operand.U32(elements), m.left)
-		c.JMP(operand.LabelRef(line))
-		c.Label(lines)
+		c.Label(fewer)
 	}
 	k.group, k.split = group, false
 	m.share("tail", m.end)
@@ -60,6 +69,13 @@ func (k *kernel) runUnderMasks(n, last, steps, ahead reg.GPVirtual, body func(k 
 	m.share("taken", m.goOn)
 	c.Label(m.done)
 	k.split = split
+}
+
+// fewLines reports whether so many elements are no more than two lines of each input, which are asked for at once.
+func (k *kernel) fewLines(elements int) bool {
+	few := true
+	k.forInputs(func(_ string, t *storage) { few = few && elements*t.size <= 2*lineBytes })
+	return few
 }
 
 // share emits a jump to what is done where runs share lines.
