@@ -104,9 +104,17 @@ func (k *kernel) tryRuns(n, data int, a *Args) bool {
 		a.call = kernelCall{}
 		return true
 	}
+	joins, before := k.joins(n, a), 0
+	if joins {
+		c.stream, c.heads, c.shares = false, false, false
+		before = k.before(n, a)
+	}
 	most := min(maxRuns/r.Strands, max(1, runsCall/(n*r.Strands)))
-	for step := 0; step < r.Steps; step += most {
-		steps := min(most, r.Steps-step)
+	for step, steps := 0, 0; step < r.Steps; step += steps {
+		if steps = min(most, r.Steps-step); step < before {
+			steps = min(steps, before)
+		}
+		c.joins = joins && step >= before
 		k.loadRuns(a, n, data, step, steps)
 		for round := range max(1, r.Rounds) {
 			for at := 0; at < n; {

@@ -7,9 +7,9 @@ import (
 )
 
 // How the results of many runs are stored around the caches. Those of short ones that follow one another are made in memory
-// that stays in the first cache, from where whole lines are stored: runs that end within a line each take up to twice as
-// long. So do, up to four times as long, results in the place of elements, wherever they are stored: a load waits for a masked
-// store that could reach it.
+// that stays in the first cache, from where whole lines are stored, or joined in registers: runs that end within a line each
+// take up to twice as long. So do, up to four times as long, results in the place of elements, wherever they are stored: a
+// load waits for a masked store that could reach it.
 
 const (
 	// longHeads is the shortest run, in bytes, that kernels store around the caches although it has a head. longSums
@@ -48,6 +48,21 @@ func (k *kernel) streams(n int, a *Args) (stream, heads, shares bool) {
 	return true, heads, shares
 }
 
+// joins reports whether lines that runs of n elements share are put together in registers (internal/gen/joined_lines.go):
+// where a vector of results is a line, and runs are so short that they would be made elsewhere otherwise.
+func (k *kernel) joins(n int, a *Args) bool {
+	return a.call.shares && k.needs == AVX512 && k.out.Size() == k.compute.Size() && n*int(k.out.Size()) <= asideLong
+}
+
+// before returns how many runs of n elements are stored as usual before others are joined: so many that the line in which
+// the next one begins is theirs.
+func (k *kernel) before(n int, a *Args) int {
+	if misaligned(a.Out[0].P, k.out) == 0 {
+		return 0
+	}
+	return (streamAlignment/int(k.out.Size()) + n - 1) / n
+}
+
 // writes reports whether there is an output of elements.
 func (k *kernel) writes(a *Args) bool { return k.out != tensor.None && a.Out[0].P != nil }
 
@@ -63,7 +78,7 @@ func (k *kernel) goesAside(n int, a *Args) bool {
 	case n > asideRun || k.out.Size() > 2 && bytes > long:
 		return false
 	case a.Stream:
-		return !c.stream || c.heads // otherwise kernels store whole lines
+		return !c.stream || c.heads && !k.joins(n, a) // otherwise kernels store whole lines
 	}
 	return n%16 != 0 && !k.mayRepeatRuns(n, a)
 }

@@ -45,12 +45,14 @@ type kernelCall struct {
 	in0Row     int // the kernel's own: where a run, or a row, of in0 begins
 	in1Row     int
 	outRow     int
+	free       int    // and how many elements are missing to the end of a line
 	small      bool   // bounds and lengths allow quick codes where scales are chosen
 	rows       int    // how many rows of elements, a Step apart, have the same parameters; 0: there is one row
 	kind       uint8  // which of the types of codes that the kernel reads
 	half       uint8  // which of the 16-bit types that the kernel takes
 	replaces   bool   // results take the place of elements, and runs end within a step
 	shares     bool   // runs have heads, but follow one another: a line that two share is put together
+	joins      bool   // or in registers
 	begun      bool   // the kernel's own: the first part of such a line waits for the other
 	held       bool   // sums of runs stay in registers; runs begin in lane 0
 	fresh      bool   // then: they begin with 0, whatever the accumulators are

@@ -119,7 +119,7 @@ divide11:
 
 after14:
 after13:
-	VMOVSS   328(CX), X9
+	VMOVSS   336(CX), X9
 	VMAXSS   X12, X9, X12
 	VMOVAPS  X10, X9
 	CMPB     79(CX), $0x00
@@ -194,7 +194,7 @@ step2:
 look4:
 	CMPQ      AX, $0x00000040
 	JLT       looked5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind7
 	VCVTPH2PS (DX), Z0
 	VCVTPH2PS 32(DX), Z9
@@ -237,7 +237,7 @@ some9:
 	MOVQ        $-1, DI
 	BZHIQ       AX, DI, DI
 	KMOVW       DI, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind12
 	VCVTPH2PS.Z (DX), K1, Z0
 	JMP         done11
@@ -311,7 +311,7 @@ divide17:
 
 after20:
 after19:
-	VMOVSS   328(CX), X9
+	VMOVSS   336(CX), X9
 	VMAXSS   X12, X9, X12
 	VMOVAPS  X10, X9
 	CMPB     79(CX), $0x00
@@ -457,7 +457,7 @@ divide13:
 
 after16:
 after15:
-	VMOVSS   328(CX), X0
+	VMOVSS   336(CX), X0
 	VMAXSS   X4, X0, X4
 	VMOVAPS  X2, X0
 	CMPB     79(CX), $0x00
@@ -521,7 +521,7 @@ look4:
 	XORQ DI, DI
 
 group6:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind8
 	VCVTPH2PS (DX)(DI*2), Y4
 	VCVTPH2PS 16(DX)(DI*2), Y5
@@ -559,7 +559,7 @@ some10:
 	MOVQ  $0x00000010, AX
 
 whole12:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind14
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
@@ -631,7 +631,7 @@ divide19:
 
 after22:
 after21:
-	VMOVSS   328(CX), X0
+	VMOVSS   336(CX), X0
 	VMAXSS   X4, X0, X4
 	VMOVAPS  X2, X0
 	CMPB     79(CX), $0x00

@@ -17,7 +17,9 @@ TEXT ·dequantizeAVX512C8F32(SB), NOSPLIT, $64-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
+	JNE   shared3
+	CMPB  284(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -27,77 +29,77 @@ TEXT ·dequantizeAVX512C8F32(SB), NOSPLIT, $64-16
 	JEQ   other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z0
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z2
+	VPERMPS     Z0, Z2, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
 
+near6:
 run5:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS 1024(SI), Z1
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS 1024(SI), Z3
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, DI
-	JGT  rest11
+whole7:
+	CMPQ R13, DI
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	CMPB      272(CX), $0x00
-	JNE       kind15
-	VPMOVSXBD (DX)(R12*1), Z2
-	VCVTDQ2PS Z2, Z2
-	VPMOVSXBD 16(DX)(R12*1), Z3
-	VCVTDQ2PS Z3, Z3
-	VPMOVSXBD 32(DX)(R12*1), Z4
-	VCVTDQ2PS Z4, Z4
-	VPMOVSXBD 48(DX)(R12*1), Z5
-	VCVTDQ2PS Z5, Z5
-	JMP       done14
-
-kind15:
-	CMPB      272(CX), $0x01
+asked14:
+	CMPB      280(CX), $0x00
 	JNE       kind16
-	VPMOVZXBD (DX)(R12*1), Z2
-	VCVTDQ2PS Z2, Z2
-	VPMOVZXBD 16(DX)(R12*1), Z3
-	VCVTDQ2PS Z3, Z3
-	VPMOVZXBD 32(DX)(R12*1), Z4
+	VPMOVSXBD (DX)(R13*1), Z4
 	VCVTDQ2PS Z4, Z4
-	VPMOVZXBD 48(DX)(R12*1), Z5
+	VPMOVSXBD 16(DX)(R13*1), Z5
 	VCVTDQ2PS Z5, Z5
-	VMOVAPS   Z2, Z2
-	VMOVAPS   Z3, Z3
-	VMOVAPS   Z4, Z4
-	VMOVAPS   Z5, Z5
-	JMP       done14
+	VPMOVSXBD 32(DX)(R13*1), Z6
+	VCVTDQ2PS Z6, Z6
+	VPMOVSXBD 48(DX)(R13*1), Z7
+	VCVTDQ2PS Z7, Z7
+	JMP       done15
 
 kind16:
-	CMPB        272(CX), $0x02
-	JNE         kind17
-	VPMOVSXBW   (DX)(R12*1), Y2
-	VPSLLW      $0x07, Y2, Y2
-	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
-	VPCMPEQW    all32_3f803f80<>+0(SB), Y3, K1
-	VPANDD      all32_bf80bf80<>+0(SB), Y2, Y2
-	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y2
-	VCVTPH2PS   Y2, Z2
-	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
-	VPMOVSXBW   16(DX)(R12*1), Y3
-	VPSLLW      $0x07, Y3, Y3
-	VPANDD      all32_3f803f80<>+0(SB), Y3, Y4
-	VPCMPEQW    all32_3f803f80<>+0(SB), Y4, K1
-	VPANDD      all32_bf80bf80<>+0(SB), Y3, Y3
-	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y3
-	VCVTPH2PS   Y3, Z3
-	VMULPS.BCST all32_43800000<>+0(SB), Z3, Z3
-	VPMOVSXBW   32(DX)(R12*1), Y4
+	CMPB      280(CX), $0x01
+	JNE       kind17
+	VPMOVZXBD (DX)(R13*1), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVZXBD 16(DX)(R13*1), Z5
+	VCVTDQ2PS Z5, Z5
+	VPMOVZXBD 32(DX)(R13*1), Z6
+	VCVTDQ2PS Z6, Z6
+	VPMOVZXBD 48(DX)(R13*1), Z7
+	VCVTDQ2PS Z7, Z7
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	JMP       done15
+
+kind17:
+	CMPB        280(CX), $0x02
+	JNE         kind18
+	VPMOVSXBW   (DX)(R13*1), Y4
 	VPSLLW      $0x07, Y4, Y4
 	VPANDD      all32_3f803f80<>+0(SB), Y4, Y5
 	VPCMPEQW    all32_3f803f80<>+0(SB), Y5, K1
@@ -105,7 +107,7 @@ kind16:
 	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y4
 	VCVTPH2PS   Y4, Z4
 	VMULPS.BCST all32_43800000<>+0(SB), Z4, Z4
-	VPMOVSXBW   48(DX)(R12*1), Y5
+	VPMOVSXBW   16(DX)(R13*1), Y5
 	VPSLLW      $0x07, Y5, Y5
 	VPANDD      all32_3f803f80<>+0(SB), Y5, Y6
 	VPCMPEQW    all32_3f803f80<>+0(SB), Y6, K1
@@ -113,257 +115,422 @@ kind16:
 	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y5
 	VCVTPH2PS   Y5, Z5
 	VMULPS.BCST all32_43800000<>+0(SB), Z5, Z5
-	VMOVAPS     Z2, Z2
-	VMOVAPS     Z3, Z3
+	VPMOVSXBW   32(DX)(R13*1), Y6
+	VPSLLW      $0x07, Y6, Y6
+	VPANDD      all32_3f803f80<>+0(SB), Y6, Y7
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y7, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y6, Y6
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y6
+	VCVTPH2PS   Y6, Z6
+	VMULPS.BCST all32_43800000<>+0(SB), Z6, Z6
+	VPMOVSXBW   48(DX)(R13*1), Y7
+	VPSLLW      $0x07, Y7, Y7
+	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y8, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y7, Y7
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y7
+	VCVTPH2PS   Y7, Z7
+	VMULPS.BCST all32_43800000<>+0(SB), Z7, Z7
 	VMOVAPS     Z4, Z4
 	VMOVAPS     Z5, Z5
-	JMP         done14
+	VMOVAPS     Z6, Z6
+	VMOVAPS     Z7, Z7
+	JMP         done15
 
-kind17:
-	VPMOVZXBW (DX)(R12*1), Y2
-	VPSLLW    $0x08, Y2, Y2
-	VCVTPH2PS Y2, Z2
-	VPMOVZXBW 16(DX)(R12*1), Y3
-	VPSLLW    $0x08, Y3, Y3
-	VCVTPH2PS Y3, Z3
-	VPMOVZXBW 32(DX)(R12*1), Y4
+kind18:
+	VPMOVZXBW (DX)(R13*1), Y4
 	VPSLLW    $0x08, Y4, Y4
 	VCVTPH2PS Y4, Z4
-	VPMOVZXBW 48(DX)(R12*1), Y5
+	VPMOVZXBW 16(DX)(R13*1), Y5
 	VPSLLW    $0x08, Y5, Y5
 	VCVTPH2PS Y5, Z5
-	VMOVAPS   Z2, Z2
-	VMOVAPS   Z3, Z3
+	VPMOVZXBW 32(DX)(R13*1), Y6
+	VPSLLW    $0x08, Y6, Y6
+	VCVTPH2PS Y6, Z6
+	VPMOVZXBW 48(DX)(R13*1), Y7
+	VPSLLW    $0x08, Y7, Y7
+	VCVTPH2PS Y7, Z7
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       done14
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	JMP       done15
 
-done14:
-	VSUBPS    Z1, Z2, Z2
-	VSUBPS    Z1, Z3, Z3
-	VSUBPS    Z1, Z4, Z4
-	VSUBPS    Z1, Z5, Z5
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VMULPS    Z0, Z5, Z5
+done15:
+	VSUBPS    Z3, Z4, Z4
+	VSUBPS    Z3, Z5, Z5
+	VSUBPS    Z3, Z6, Z6
+	VSUBPS    Z3, Z7, Z7
+	VMULPS    Z2, Z4, Z4
+	VMULPS    Z2, Z5, Z5
+	VMULPS    Z2, Z6, Z6
+	VMULPS    Z2, Z7, Z7
+	CMPB      284(CX), $0x00
+	JNE       join20
 	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU64 Z2, (BX)(R12*4)
-	VMOVDQU64 Z3, 64(BX)(R12*4)
-	VMOVDQU64 Z4, 128(BX)(R12*4)
-	VMOVDQU64 Z5, 192(BX)(R12*4)
+	JNE       around22
+	VMOVDQU64 Z4, (BX)(R13*4)
+	VMOVDQU64 Z5, 64(BX)(R13*4)
+	VMOVDQU64 Z6, 128(BX)(R13*4)
+	VMOVDQU64 Z7, 192(BX)(R13*4)
 
-stored20:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next10
+stored23:
+joined21:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	TESTQ R10, R10
+	JNE   some24
 
-line21:
-	CMPQ  R11, $0x00000010
-	JLT   lines22
-	TESTQ R9, R9
-	JNE   some23
-
-asked24:
-	CMPB      272(CX), $0x00
-	JNE       kind26
-	VPMOVSXBD (DX)(R12*1), Z2
-	VCVTDQ2PS Z2, Z2
-	JMP       done25
-
-kind26:
-	CMPB      272(CX), $0x01
-	JNE       kind27
-	VPMOVZXBD (DX)(R12*1), Z2
-	VCVTDQ2PS Z2, Z2
-	VMOVAPS   Z2, Z2
-	JMP       done25
-
-kind27:
-	CMPB        272(CX), $0x02
-	JNE         kind28
-	VPMOVSXBW   (DX)(R12*1), Y2
-	VPSLLW      $0x07, Y2, Y2
-	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
-	VPCMPEQW    all32_3f803f80<>+0(SB), Y3, K1
-	VPANDD      all32_bf80bf80<>+0(SB), Y2, Y2
-	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y2
-	VCVTPH2PS   Y2, Z2
-	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
-	VMOVAPS     Z2, Z2
-	JMP         done25
+asked25:
+	CMPQ      R12, $0x00000020
+	JLT       fewer26
+	CMPB      280(CX), $0x00
+	JNE       kind28
+	VPMOVSXBD (DX)(R13*1), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVSXBD 16(DX)(R13*1), Z5
+	VCVTDQ2PS Z5, Z5
+	JMP       done27
 
 kind28:
-	VPMOVZXBW (DX)(R12*1), Y2
-	VPSLLW    $0x08, Y2, Y2
-	VCVTPH2PS Y2, Z2
-	VMOVAPS   Z2, Z2
-	JMP       done25
+	CMPB      280(CX), $0x01
+	JNE       kind29
+	VPMOVZXBD (DX)(R13*1), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVZXBD 16(DX)(R13*1), Z5
+	VCVTDQ2PS Z5, Z5
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	JMP       done27
 
-done25:
-	VSUBPS    Z1, Z2, Z2
-	VMULPS    Z0, Z2, Z2
+kind29:
+	CMPB        280(CX), $0x02
+	JNE         kind30
+	VPMOVSXBW   (DX)(R13*1), Y4
+	VPSLLW      $0x07, Y4, Y4
+	VPANDD      all32_3f803f80<>+0(SB), Y4, Y5
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y5, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y4, Y4
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y4
+	VCVTPH2PS   Y4, Z4
+	VMULPS.BCST all32_43800000<>+0(SB), Z4, Z4
+	VPMOVSXBW   16(DX)(R13*1), Y5
+	VPSLLW      $0x07, Y5, Y5
+	VPANDD      all32_3f803f80<>+0(SB), Y5, Y6
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y6, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y5, Y5
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y5
+	VCVTPH2PS   Y5, Z5
+	VMULPS.BCST all32_43800000<>+0(SB), Z5, Z5
+	VMOVAPS     Z4, Z4
+	VMOVAPS     Z5, Z5
+	JMP         done27
+
+kind30:
+	VPMOVZXBW (DX)(R13*1), Y4
+	VPSLLW    $0x08, Y4, Y4
+	VCVTPH2PS Y4, Z4
+	VPMOVZXBW 16(DX)(R13*1), Y5
+	VPSLLW    $0x08, Y5, Y5
+	VCVTPH2PS Y5, Z5
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	JMP       done27
+
+done27:
+	VSUBPS    Z3, Z4, Z4
+	VSUBPS    Z3, Z5, Z5
+	VMULPS    Z2, Z4, Z4
+	VMULPS    Z2, Z5, Z5
+	CMPB      284(CX), $0x00
+	JNE       join32
 	CMPB      76(CX), $0x00
-	JNE       around30
-	VMOVDQU64 Z2, (BX)(R12*4)
+	JNE       around34
+	VMOVDQU64 Z4, (BX)(R13*4)
+	VMOVDQU64 Z5, 64(BX)(R13*4)
 
-stored31:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line21
+stored35:
+joined33:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
 
-lines22:
-	CMPB 275(CX), $0x00
-	JNE  tail32
-
-some7:
-some33:
-	TESTQ R11, R11
-	JLE   done34
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some35
-
-asked36:
-	CMPB        272(CX), $0x00
-	JNE         kind38
-	VPMOVSXBD.Z (DX)(R12*1), K1, Z2
-	VCVTDQ2PS   Z2, Z2
-	JMP         done37
+fewer26:
+	CMPQ      R12, $0x00000010
+	JLT       fewer36
+	CMPB      280(CX), $0x00
+	JNE       kind38
+	VPMOVSXBD (DX)(R13*1), Z4
+	VCVTDQ2PS Z4, Z4
+	JMP       done37
 
 kind38:
-	CMPB        272(CX), $0x01
-	JNE         kind39
-	VPMOVZXBD.Z (DX)(R12*1), K1, Z2
-	VCVTDQ2PS   Z2, Z2
-	VMOVAPS     Z2, Z2
-	JMP         done37
+	CMPB      280(CX), $0x01
+	JNE       kind39
+	VPMOVZXBD (DX)(R13*1), Z4
+	VCVTDQ2PS Z4, Z4
+	VMOVAPS   Z4, Z4
+	JMP       done37
 
 kind39:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind40
-	VPMOVSXBW.Z (DX)(R12*1), K1, Y2
-	VPSLLW      $0x07, Y2, Y2
-	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
-	VPCMPEQW    all32_3f803f80<>+0(SB), Y3, K2
-	VPANDD      all32_bf80bf80<>+0(SB), Y2, Y2
-	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y2
-	VCVTPH2PS   Y2, Z2
-	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
-	VMOVAPS     Z2, Z2
+	VPMOVSXBW   (DX)(R13*1), Y4
+	VPSLLW      $0x07, Y4, Y4
+	VPANDD      all32_3f803f80<>+0(SB), Y4, Y5
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y5, K1
+	VPANDD      all32_bf80bf80<>+0(SB), Y4, Y4
+	VMOVDQU16   all32_7e007e00<>+0(SB), K1, Y4
+	VCVTPH2PS   Y4, Z4
+	VMULPS.BCST all32_43800000<>+0(SB), Z4, Z4
+	VMOVAPS     Z4, Z4
 	JMP         done37
 
 kind40:
-	VPMOVZXBW.Z (DX)(R12*1), K1, Y2
-	VPSLLW      $0x08, Y2, Y2
-	VCVTPH2PS   Y2, Z2
-	VMOVAPS     Z2, Z2
-	JMP         done37
+	VPMOVZXBW (DX)(R13*1), Y4
+	VPSLLW    $0x08, Y4, Y4
+	VCVTPH2PS Y4, Z4
+	VMOVAPS   Z4, Z4
+	JMP       done37
 
 done37:
-	VSUBPS  Z1, Z2, Z2
-	VMULPS  Z0, Z2, Z2
-	VMOVUPS Z2, K1, (BX)(R12*4)
-	ADDQ    $0x00000010, R12
-	SUBQ    $0x00000010, R11
-	JMP     some33
+	VSUBPS    Z3, Z4, Z4
+	VMULPS    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join42
+	CMPB      76(CX), $0x00
+	JNE       around44
+	VMOVDQU64 Z4, (BX)(R13*4)
 
-done34:
-	CMPB 275(CX), $0x00
-	JNE  taken42
+stored45:
+joined43:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run5
+fewer36:
+	CMPB 283(CX), $0x00
+	JNE  tail46
+
+some8:
+some47:
+	TESTQ       R12, R12
+	JLE         done48
+	MOVQ        $-1, R14
+	BZHIQ       R12, R14, R14
+	KMOVW       R14, K1
+	CMPB        280(CX), $0x00
+	JNE         kind50
+	VPMOVSXBD.Z (DX)(R13*1), K1, Z4
+	VCVTDQ2PS   Z4, Z4
+	JMP         done49
+
+kind50:
+	CMPB        280(CX), $0x01
+	JNE         kind51
+	VPMOVZXBD.Z (DX)(R13*1), K1, Z4
+	VCVTDQ2PS   Z4, Z4
+	VMOVAPS     Z4, Z4
+	JMP         done49
+
+kind51:
+	CMPB        280(CX), $0x02
+	JNE         kind52
+	VPMOVSXBW.Z (DX)(R13*1), K1, Y4
+	VPSLLW      $0x07, Y4, Y4
+	VPANDD      all32_3f803f80<>+0(SB), Y4, Y5
+	VPCMPEQW    all32_3f803f80<>+0(SB), Y5, K2
+	VPANDD      all32_bf80bf80<>+0(SB), Y4, Y4
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, Y4
+	VCVTPH2PS   Y4, Z4
+	VMULPS.BCST all32_43800000<>+0(SB), Z4, Z4
+	VMOVAPS     Z4, Z4
+	JMP         done49
+
+kind52:
+	VPMOVZXBW.Z (DX)(R13*1), K1, Y4
+	VPSLLW      $0x08, Y4, Y4
+	VCVTPH2PS   Y4, Z4
+	VMOVAPS     Z4, Z4
+	JMP         done49
+
+done49:
+	VSUBPS  Z3, Z4, Z4
+	VMULPS  Z2, Z4, Z4
+	CMPB    284(CX), $0x00
+	JNE     join54
+	VMOVUPS Z4, K1, (BX)(R13*4)
+
+joined55:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some47
+
+done48:
+	CMPB 283(CX), $0x00
+	JNE  taken56
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none57
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none57
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z0, Z1, Z0
+	VMOVDQU32 Z0, K1, (R9)
+
+none57:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*1)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*1)
+	JMP        asked14
 
-around19:
-	VMOVNTDQ Z2, (BX)(R12*4)
-	VMOVNTDQ Z3, 64(BX)(R12*4)
-	VMOVNTDQ Z4, 128(BX)(R12*4)
-	VMOVNTDQ Z5, 192(BX)(R12*4)
-	JMP      stored20
+around22:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	VMOVNTDQ Z5, 64(BX)(R13*4)
+	VMOVNTDQ Z6, 128(BX)(R13*4)
+	VMOVNTDQ Z7, 192(BX)(R13*4)
+	JMP      stored23
 
-some23:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*1)
-	JMP        asked24
+join20:
+	VMOVDQA64 Z1, Z8
+	VPERMI2PS Z4, Z0, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z6, Z5, Z0
+	VMOVNTDQ  Z0, 128(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z7, Z6, Z0
+	VMOVNTDQ  Z0, 192(R9)
+	VMOVDQA64 Z7, Z0
+	ADDQ      $0x00000100, R9
+	JMP       joined21
 
-around30:
-	VMOVNTDQ Z2, (BX)(R12*4)
-	JMP      stored31
+some24:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*1)
+	JMP        asked25
 
-tail32:
-	TESTQ R11, R11
-	JEQ   done8
+around34:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	VMOVNTDQ Z5, 64(BX)(R13*4)
+	JMP      stored35
+
+join32:
+	VMOVDQA64 Z1, Z6
+	VPERMI2PS Z4, Z0, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z5, Z0
+	ADDQ      $0x00000080, R9
+	JMP       joined33
+
+around44:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	JMP      stored45
+
+join42:
+	VMOVDQA64 Z1, Z5
+	VPERMI2PS Z4, Z0, Z5
+	VMOVNTDQ  Z5, (R9)
+	VMOVDQA64 Z4, Z0
+	ADDQ      $0x00000040, R9
+	JMP       joined43
+
+tail46:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some35:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*1)
-	JMP        asked36
+join54:
+	VMOVDQA64   Z1, Z5
+	VPERMI2PS   Z4, Z0, Z5
+	SUBQ        R12, 256(CX)
+	JG          part58
+	VMOVNTDQ    Z5, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z4, Z1, Z0
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z4
+	VPERMPS     Z0, Z4, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
+	JMP         kept59
 
-taken42:
-	ADDQ      R11, R12
+part58:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z0
+	VPERMPS     Z5, Z0, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
+
+kept59:
+	JMP joined55
+
+taken56:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z2
-	VMOVNTDQ  Z2, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R12)
+	JMP       whole7
 
 other2:
-step43:
+step60:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned45
+	JEQ     aligned62
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -373,29 +540,29 @@ step43:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some46
+	JMP     some63
 
-aligned45:
-turn47:
+aligned62:
+turn64:
 	CMPQ AX, 104(CX)
-	JLT  turns49
+	JLT  turns66
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand50:
+strand67:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block48:
+block65:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near51
+	JEQ        near68
 	PREFETCHT1 (DX)(R12*1)
 
-near51:
-	CMPB      272(CX), $0x00
-	JNE       kind53
+near68:
+	CMPB      280(CX), $0x00
+	JNE       kind70
 	VPMOVSXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXBD 16(DX), Z3
@@ -404,11 +571,11 @@ near51:
 	VCVTDQ2PS Z4, Z4
 	VPMOVSXBD 48(DX), Z5
 	VCVTDQ2PS Z5, Z5
-	JMP       done52
+	JMP       done69
 
-kind53:
-	CMPB      272(CX), $0x01
-	JNE       kind54
+kind70:
+	CMPB      280(CX), $0x01
+	JNE       kind71
 	VPMOVZXBD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXBD 16(DX), Z3
@@ -421,11 +588,11 @@ kind53:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       done52
+	JMP       done69
 
-kind54:
-	CMPB        272(CX), $0x02
-	JNE         kind55
+kind71:
+	CMPB        280(CX), $0x02
+	JNE         kind72
 	VPMOVSXBW   (DX), Y2
 	VPSLLW      $0x07, Y2, Y2
 	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
@@ -462,9 +629,9 @@ kind54:
 	VMOVAPS     Z3, Z3
 	VMOVAPS     Z4, Z4
 	VMOVAPS     Z5, Z5
-	JMP         done52
+	JMP         done69
 
-kind55:
+kind72:
 	VPMOVZXBW (DX), Y2
 	VPSLLW    $0x08, Y2, Y2
 	VCVTPH2PS Y2, Z2
@@ -481,9 +648,9 @@ kind55:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       done52
+	JMP       done69
 
-done52:
+done69:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -493,71 +660,71 @@ done52:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around57
+	JNE       around74
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored58
+	JMP       stored75
 
-around57:
+around74:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored58:
+stored75:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block48
+	JNE  block65
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand50
+	JNE  strand67
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn47
+	JMP  turn64
 
-turns49:
-some46:
-some59:
+turns66:
+some63:
+some76:
 	TESTQ      AX, AX
-	JLE        done60
+	JLE        done77
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near61
+	JEQ        near78
 	PREFETCHT1 (DX)(R9*1)
 
-near61:
+near78:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand62:
+strand79:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
-	CMPB         272(CX), $0x00
-	JNE          kind64
+	CMPB         280(CX), $0x00
+	JNE          kind81
 	VPMOVSXBD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
-	JMP          done63
+	JMP          done80
 
-kind64:
-	CMPB        272(CX), $0x01
-	JNE         kind65
+kind81:
+	CMPB        280(CX), $0x01
+	JNE         kind82
 	VPMOVZXBD.Z (DX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done63
+	JMP         done80
 
-kind65:
-	CMPB        272(CX), $0x02
-	JNE         kind66
+kind82:
+	CMPB        280(CX), $0x02
+	JNE         kind83
 	VPMOVSXBW.Z (DX), K1, Y2
 	VPSLLW      $0x07, Y2, Y2
 	VPANDD      all32_3f803f80<>+0(SB), Y2, Y3
@@ -567,16 +734,16 @@ kind65:
 	VCVTPH2PS   Y2, Z2
 	VMULPS.BCST all32_43800000<>+0(SB), Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done63
+	JMP         done80
 
-kind66:
+kind83:
 	VPMOVZXBW.Z (DX), K1, Y2
 	VPSLLW      $0x08, Y2, Y2
 	VCVTPH2PS   Y2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done63
+	JMP         done80
 
-done63:
+done80:
 	VSUBPS  Z1, Z2, Z1
 	VMULPS  Z0, Z1, Z0
 	VMOVUPS Z0, K1, (BX)
@@ -586,7 +753,7 @@ done63:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000004, R10
 	DECQ    R9
-	JNE     strand62
+	JNE     strand79
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -594,29 +761,29 @@ done63:
 	ADDQ    $+16, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000010, AX
-	JMP     some59
+	JMP     some76
 
-done60:
+done77:
 	TESTQ DI, DI
-	JL    whole68
+	JL    whole85
 	LEAQ  (DX)(AX*1), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned45
+	JMP   aligned62
 
-whole68:
+whole85:
 	DECQ R8
-	JEQ  steps44
+	JEQ  steps61
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step43
+	JMP  step60
 
-steps44:
+steps61:
 	VZEROUPPER
 	RET
 
@@ -634,33 +801,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block70:
+block87:
 	CMPQ       AX, $0x00000040
-	JLT        blocks71
+	JLT        blocks88
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near72
+	JEQ        near89
 	PREFETCHT1 (DX)(R8*1)
 
-near72:
+near89:
 	CMPB    72(CX), $0x00
-	JEQ     loaded73
+	JEQ     loaded90
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded73:
+loaded90:
 	CMPB    73(CX), $0x00
-	JEQ     loaded74
+	JEQ     loaded91
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded74:
-	CMPB      272(CX), $0x00
-	JNE       kind76
+loaded91:
+	CMPB      280(CX), $0x00
+	JNE       kind93
 	VPMOVSXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXBD 16(DX), Z9
@@ -669,11 +836,11 @@ loaded74:
 	VCVTDQ2PS Z10, Z10
 	VPMOVSXBD 48(DX), Z11
 	VCVTDQ2PS Z11, Z11
-	JMP       done75
+	JMP       done92
 
-kind76:
-	CMPB      272(CX), $0x01
-	JNE       kind77
+kind93:
+	CMPB      280(CX), $0x01
+	JNE       kind94
 	VPMOVZXBD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXBD 16(DX), Z9
@@ -686,11 +853,11 @@ kind76:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done75
+	JMP       done92
 
-kind77:
-	CMPB        272(CX), $0x02
-	JNE         kind78
+kind94:
+	CMPB        280(CX), $0x02
+	JNE         kind95
 	VPMOVSXBW   (DX), Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
@@ -727,9 +894,9 @@ kind77:
 	VMOVAPS     Z9, Z9
 	VMOVAPS     Z10, Z10
 	VMOVAPS     Z11, Z11
-	JMP         done75
+	JMP         done92
 
-kind78:
+kind95:
 	VPMOVZXBW (DX), Y8
 	VPSLLW    $0x08, Y8, Y8
 	VCVTPH2PS Y8, Z8
@@ -746,9 +913,9 @@ kind78:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done75
+	JMP       done92
 
-done75:
+done92:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -758,61 +925,61 @@ done75:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around80
+	JNE       around97
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored81
+	JMP       stored98
 
-around80:
+around97:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored81:
+stored98:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block70
+	JMP  block87
 
-blocks71:
-some82:
+blocks88:
+some99:
 	TESTQ     AX, AX
-	JLE       done83
+	JLE       done100
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded84
+	JEQ       loaded101
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded84:
+loaded101:
 	CMPB      73(CX), $0x00
-	JEQ       loaded85
+	JEQ       loaded102
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded85:
-	CMPB        272(CX), $0x00
-	JNE         kind87
+loaded102:
+	CMPB        280(CX), $0x00
+	JNE         kind104
 	VPMOVSXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         done86
+	JMP         done103
 
-kind87:
-	CMPB        272(CX), $0x01
-	JNE         kind88
+kind104:
+	CMPB        280(CX), $0x01
+	JNE         kind105
 	VPMOVZXBD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done86
+	JMP         done103
 
-kind88:
-	CMPB        272(CX), $0x02
-	JNE         kind89
+kind105:
+	CMPB        280(CX), $0x02
+	JNE         kind106
 	VPMOVSXBW.Z (DX), K1, Y8
 	VPSLLW      $0x07, Y8, Y8
 	VPANDD      all32_3f803f80<>+0(SB), Y8, Y9
@@ -822,16 +989,16 @@ kind88:
 	VCVTPH2PS   Y8, Z8
 	VMULPS.BCST all32_43800000<>+0(SB), Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done86
+	JMP         done103
 
-kind89:
+kind106:
 	VPMOVZXBW.Z (DX), K1, Y8
 	VPSLLW      $0x08, Y8, Y8
 	VCVTPH2PS   Y8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done86
+	JMP         done103
 
-done86:
+done103:
 	VSUBPS  Z4, Z8, Z8
 	VMULPS  Z0, Z8, Z8
 	VMOVUPS Z8, K1, (BX)
@@ -840,10 +1007,10 @@ done86:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000010, AX
-	JMP     some82
+	JMP     some99
 
-done83:
-	DECQ 264(CX)
+done100:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -857,6 +1024,24 @@ done83:
 last:
 	VZEROUPPER
 	RET
+
+DATA numbers16x32<>+0(SB)/1, $0x00
+DATA numbers16x32<>+1(SB)/1, $0x01
+DATA numbers16x32<>+2(SB)/1, $0x02
+DATA numbers16x32<>+3(SB)/1, $0x03
+DATA numbers16x32<>+4(SB)/1, $0x04
+DATA numbers16x32<>+5(SB)/1, $0x05
+DATA numbers16x32<>+6(SB)/1, $0x06
+DATA numbers16x32<>+7(SB)/1, $0x07
+DATA numbers16x32<>+8(SB)/1, $0x08
+DATA numbers16x32<>+9(SB)/1, $0x09
+DATA numbers16x32<>+10(SB)/1, $0x0a
+DATA numbers16x32<>+11(SB)/1, $0x0b
+DATA numbers16x32<>+12(SB)/1, $0x0c
+DATA numbers16x32<>+13(SB)/1, $0x0d
+DATA numbers16x32<>+14(SB)/1, $0x0e
+DATA numbers16x32<>+15(SB)/1, $0x0f
+GLOBL numbers16x32<>(SB), RODATA|NOPTR, $16
 
 DATA all32_3f803f80<>+0(SB)/4, $0x3f803f80
 DATA all32_3f803f80<>+4(SB)/4, $0x3f803f80
@@ -911,7 +1096,9 @@ TEXT ·dequantizeAVX512C8F64(SB), NOSPLIT, $64-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
+	JNE   shared3
+	CMPB  284(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -921,79 +1108,77 @@ TEXT ·dequantizeAVX512C8F64(SB), NOSPLIT, $64-16
 	JEQ   other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -32(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -32(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x03, R12
+	NEGQ        R12
+	ADDQ        $0x08, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z0
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z2
+	VPERMPD     Z0, Z2, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
 
+near6:
 run5:
-	VBROADCASTSD (SI), Z0
-	VBROADCASTSD 1024(SI), Z1
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD 1024(SI), Z3
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, DI
-	JGT  rest11
+whole7:
+	CMPQ R13, DI
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	CMPB      272(CX), $0x00
-	JNE       kind15
-	VPMOVSXBD (DX)(R12*1), Y2
-	VCVTDQ2PD Y2, Z2
-	VPMOVSXBD 8(DX)(R12*1), Y3
-	VCVTDQ2PD Y3, Z3
-	VPMOVSXBD 16(DX)(R12*1), Y4
-	VCVTDQ2PD Y4, Z4
-	VPMOVSXBD 24(DX)(R12*1), Y5
-	VCVTDQ2PD Y5, Z5
-	JMP       done14
-
-kind15:
-	CMPB      272(CX), $0x01
+asked14:
+	CMPB      280(CX), $0x00
 	JNE       kind16
-	VPMOVZXBD (DX)(R12*1), Y2
-	VCVTDQ2PD Y2, Z2
-	VPMOVZXBD 8(DX)(R12*1), Y3
-	VCVTDQ2PD Y3, Z3
-	VPMOVZXBD 16(DX)(R12*1), Y4
+	VPMOVSXBD (DX)(R13*1), Y4
 	VCVTDQ2PD Y4, Z4
-	VPMOVZXBD 24(DX)(R12*1), Y5
+	VPMOVSXBD 8(DX)(R13*1), Y5
 	VCVTDQ2PD Y5, Z5
-	VMOVAPD   Z2, Z2
-	VMOVAPD   Z3, Z3
-	VMOVAPD   Z4, Z4
-	VMOVAPD   Z5, Z5
-	JMP       done14
+	VPMOVSXBD 16(DX)(R13*1), Y6
+	VCVTDQ2PD Y6, Z6
+	VPMOVSXBD 24(DX)(R13*1), Y7
+	VCVTDQ2PD Y7, Z7
+	JMP       done15
 
 kind16:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x01
 	JNE       kind17
-	VPMOVSXBW (DX)(R12*1), X2
-	VPSLLW    $0x07, X2, X2
-	VPANDD    all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, K1
-	VPANDD    all32_bf80bf80<>+0(SB), X2, X2
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VCVTPS2PD Y2, Z2
-	VPMOVSXBW 8(DX)(R12*1), X3
-	VPSLLW    $0x07, X3, X3
-	VPANDD    all32_3f803f80<>+0(SB), X3, X4
-	VPCMPEQW  all32_3f803f80<>+0(SB), X4, K1
-	VPANDD    all32_bf80bf80<>+0(SB), X3, X3
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X3
-	VCVTPH2PS X3, Y3
-	VMULPS    all32_43800000<>+0(SB), Y3, Y3
-	VCVTPS2PD Y3, Z3
-	VPMOVSXBW 16(DX)(R12*1), X4
+	VPMOVZXBD (DX)(R13*1), Y4
+	VCVTDQ2PD Y4, Z4
+	VPMOVZXBD 8(DX)(R13*1), Y5
+	VCVTDQ2PD Y5, Z5
+	VPMOVZXBD 16(DX)(R13*1), Y6
+	VCVTDQ2PD Y6, Z6
+	VPMOVZXBD 24(DX)(R13*1), Y7
+	VCVTDQ2PD Y7, Z7
+	VMOVAPD   Z4, Z4
+	VMOVAPD   Z5, Z5
+	VMOVAPD   Z6, Z6
+	VMOVAPD   Z7, Z7
+	JMP       done15
+
+kind17:
+	CMPB      280(CX), $0x02
+	JNE       kind18
+	VPMOVSXBW (DX)(R13*1), X4
 	VPSLLW    $0x07, X4, X4
 	VPANDD    all32_3f803f80<>+0(SB), X4, X5
 	VPCMPEQW  all32_3f803f80<>+0(SB), X5, K1
@@ -1002,7 +1187,7 @@ kind16:
 	VCVTPH2PS X4, Y4
 	VMULPS    all32_43800000<>+0(SB), Y4, Y4
 	VCVTPS2PD Y4, Z4
-	VPMOVSXBW 24(DX)(R12*1), X5
+	VPMOVSXBW 8(DX)(R13*1), X5
 	VPSLLW    $0x07, X5, X5
 	VPANDD    all32_3f803f80<>+0(SB), X5, X6
 	VPCMPEQW  all32_3f803f80<>+0(SB), X6, K1
@@ -1011,265 +1196,370 @@ kind16:
 	VCVTPH2PS X5, Y5
 	VMULPS    all32_43800000<>+0(SB), Y5, Y5
 	VCVTPS2PD Y5, Z5
-	VMOVAPD   Z2, Z2
-	VMOVAPD   Z3, Z3
+	VPMOVSXBW 16(DX)(R13*1), X6
+	VPSLLW    $0x07, X6, X6
+	VPANDD    all32_3f803f80<>+0(SB), X6, X7
+	VPCMPEQW  all32_3f803f80<>+0(SB), X7, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X6, X6
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X6
+	VCVTPH2PS X6, Y6
+	VMULPS    all32_43800000<>+0(SB), Y6, Y6
+	VCVTPS2PD Y6, Z6
+	VPMOVSXBW 24(DX)(R13*1), X7
+	VPSLLW    $0x07, X7, X7
+	VPANDD    all32_3f803f80<>+0(SB), X7, X8
+	VPCMPEQW  all32_3f803f80<>+0(SB), X8, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X7, X7
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X7
+	VCVTPH2PS X7, Y7
+	VMULPS    all32_43800000<>+0(SB), Y7, Y7
+	VCVTPS2PD Y7, Z7
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done14
+	VMOVAPD   Z6, Z6
+	VMOVAPD   Z7, Z7
+	JMP       done15
 
-kind17:
-	VPMOVZXBW (DX)(R12*1), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VCVTPS2PD Y2, Z2
-	VPMOVZXBW 8(DX)(R12*1), X3
-	VPSLLW    $0x08, X3, X3
-	VCVTPH2PS X3, Y3
-	VCVTPS2PD Y3, Z3
-	VPMOVZXBW 16(DX)(R12*1), X4
+kind18:
+	VPMOVZXBW (DX)(R13*1), X4
 	VPSLLW    $0x08, X4, X4
 	VCVTPH2PS X4, Y4
 	VCVTPS2PD Y4, Z4
-	VPMOVZXBW 24(DX)(R12*1), X5
+	VPMOVZXBW 8(DX)(R13*1), X5
 	VPSLLW    $0x08, X5, X5
 	VCVTPH2PS X5, Y5
 	VCVTPS2PD Y5, Z5
-	VMOVAPD   Z2, Z2
-	VMOVAPD   Z3, Z3
+	VPMOVZXBW 16(DX)(R13*1), X6
+	VPSLLW    $0x08, X6, X6
+	VCVTPH2PS X6, Y6
+	VCVTPS2PD Y6, Z6
+	VPMOVZXBW 24(DX)(R13*1), X7
+	VPSLLW    $0x08, X7, X7
+	VCVTPH2PS X7, Y7
+	VCVTPS2PD Y7, Z7
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done14
+	VMOVAPD   Z6, Z6
+	VMOVAPD   Z7, Z7
+	JMP       done15
 
-done14:
-	VSUBPD    Z1, Z2, Z2
-	VSUBPD    Z1, Z3, Z3
-	VSUBPD    Z1, Z4, Z4
-	VSUBPD    Z1, Z5, Z5
-	VMULPD    Z0, Z2, Z2
-	VMULPD    Z0, Z3, Z3
-	VMULPD    Z0, Z4, Z4
-	VMULPD    Z0, Z5, Z5
+done15:
+	VSUBPD    Z3, Z4, Z4
+	VSUBPD    Z3, Z5, Z5
+	VSUBPD    Z3, Z6, Z6
+	VSUBPD    Z3, Z7, Z7
+	VMULPD    Z2, Z4, Z4
+	VMULPD    Z2, Z5, Z5
+	VMULPD    Z2, Z6, Z6
+	VMULPD    Z2, Z7, Z7
+	CMPB      284(CX), $0x00
+	JNE       join20
 	CMPB      76(CX), $0x00
-	JNE       around19
-	VMOVDQU64 Z2, (BX)(R12*8)
-	VMOVDQU64 Z3, 64(BX)(R12*8)
-	VMOVDQU64 Z4, 128(BX)(R12*8)
-	VMOVDQU64 Z5, 192(BX)(R12*8)
+	JNE       around22
+	VMOVDQU64 Z4, (BX)(R13*8)
+	VMOVDQU64 Z5, 64(BX)(R13*8)
+	VMOVDQU64 Z6, 128(BX)(R13*8)
+	VMOVDQU64 Z7, 192(BX)(R13*8)
 
-stored20:
-	ADDQ $0x00000020, R12
-	CMPQ R12, DI
-	JLE  next10
+stored23:
+joined21:
+	ADDQ $0x00000020, R13
+	CMPQ R13, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	TESTQ R10, R10
+	JNE   some24
 
-line21:
-	CMPQ  R11, $0x00000008
-	JLT   lines22
-	TESTQ R9, R9
-	JNE   some23
-
-asked24:
-	CMPB      272(CX), $0x00
-	JNE       kind26
-	VPMOVSXBD (DX)(R12*1), Y2
-	VCVTDQ2PD Y2, Z2
-	JMP       done25
-
-kind26:
-	CMPB      272(CX), $0x01
-	JNE       kind27
-	VPMOVZXBD (DX)(R12*1), Y2
-	VCVTDQ2PD Y2, Z2
-	VMOVAPD   Z2, Z2
-	JMP       done25
-
-kind27:
-	CMPB      272(CX), $0x02
+asked25:
+	CMPQ      R12, $0x00000010
+	JLT       fewer26
+	CMPB      280(CX), $0x00
 	JNE       kind28
-	VPMOVSXBW (DX)(R12*1), X2
-	VPSLLW    $0x07, X2, X2
-	VPANDD    all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW  all32_3f803f80<>+0(SB), X3, K1
-	VPANDD    all32_bf80bf80<>+0(SB), X2, X2
-	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X2
-	VCVTPH2PS X2, Y2
-	VMULPS    all32_43800000<>+0(SB), Y2, Y2
-	VCVTPS2PD Y2, Z2
-	VMOVAPD   Z2, Z2
-	JMP       done25
+	VPMOVSXBD (DX)(R13*1), Y4
+	VCVTDQ2PD Y4, Z4
+	VPMOVSXBD 8(DX)(R13*1), Y5
+	VCVTDQ2PD Y5, Z5
+	JMP       done27
 
 kind28:
-	VPMOVZXBW (DX)(R12*1), X2
-	VPSLLW    $0x08, X2, X2
-	VCVTPH2PS X2, Y2
-	VCVTPS2PD Y2, Z2
-	VMOVAPD   Z2, Z2
-	JMP       done25
+	CMPB      280(CX), $0x01
+	JNE       kind29
+	VPMOVZXBD (DX)(R13*1), Y4
+	VCVTDQ2PD Y4, Z4
+	VPMOVZXBD 8(DX)(R13*1), Y5
+	VCVTDQ2PD Y5, Z5
+	VMOVAPD   Z4, Z4
+	VMOVAPD   Z5, Z5
+	JMP       done27
 
-done25:
-	VSUBPD    Z1, Z2, Z2
-	VMULPD    Z0, Z2, Z2
+kind29:
+	CMPB      280(CX), $0x02
+	JNE       kind30
+	VPMOVSXBW (DX)(R13*1), X4
+	VPSLLW    $0x07, X4, X4
+	VPANDD    all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X4, X4
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VCVTPS2PD Y4, Z4
+	VPMOVSXBW 8(DX)(R13*1), X5
+	VPSLLW    $0x07, X5, X5
+	VPANDD    all32_3f803f80<>+0(SB), X5, X6
+	VPCMPEQW  all32_3f803f80<>+0(SB), X6, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X5, X5
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X5
+	VCVTPH2PS X5, Y5
+	VMULPS    all32_43800000<>+0(SB), Y5, Y5
+	VCVTPS2PD Y5, Z5
+	VMOVAPD   Z4, Z4
+	VMOVAPD   Z5, Z5
+	JMP       done27
+
+kind30:
+	VPMOVZXBW (DX)(R13*1), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VCVTPS2PD Y4, Z4
+	VPMOVZXBW 8(DX)(R13*1), X5
+	VPSLLW    $0x08, X5, X5
+	VCVTPH2PS X5, Y5
+	VCVTPS2PD Y5, Z5
+	VMOVAPD   Z4, Z4
+	VMOVAPD   Z5, Z5
+	JMP       done27
+
+done27:
+	VSUBPD    Z3, Z4, Z4
+	VSUBPD    Z3, Z5, Z5
+	VMULPD    Z2, Z4, Z4
+	VMULPD    Z2, Z5, Z5
+	CMPB      284(CX), $0x00
+	JNE       join32
 	CMPB      76(CX), $0x00
-	JNE       around30
-	VMOVDQU64 Z2, (BX)(R12*8)
+	JNE       around34
+	VMOVDQU64 Z4, (BX)(R13*8)
+	VMOVDQU64 Z5, 64(BX)(R13*8)
 
-stored31:
-	ADDQ $0x00000008, R12
-	SUBQ $0x00000008, R11
-	JMP  line21
+stored35:
+joined33:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-lines22:
-	CMPB 275(CX), $0x00
-	JNE  tail32
+fewer26:
+	CMPB 283(CX), $0x00
+	JNE  tail36
 
-some7:
-some33:
-	TESTQ R11, R11
-	JLE   done34
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some35
-
-asked36:
-	CMPB        272(CX), $0x00
-	JNE         kind38
-	VPMOVSXBD.Z (DX)(R12*1), K1, Y2
-	VCVTDQ2PD   Y2, Z2
-	JMP         done37
-
-kind38:
-	CMPB        272(CX), $0x01
-	JNE         kind39
-	VPMOVZXBD.Z (DX)(R12*1), K1, Y2
-	VCVTDQ2PD   Y2, Z2
-	VMOVAPD     Z2, Z2
-	JMP         done37
-
-kind39:
-	CMPB        272(CX), $0x02
+some8:
+some37:
+	TESTQ       R12, R12
+	JLE         done38
+	MOVQ        $-1, R14
+	BZHIQ       R12, R14, R14
+	KMOVW       R14, K1
+	CMPB        280(CX), $0x00
 	JNE         kind40
-	VPMOVSXBW.Z (DX)(R12*1), K1, X2
-	VPSLLW      $0x07, X2, X2
-	VPANDD      all32_3f803f80<>+0(SB), X2, X3
-	VPCMPEQW    all32_3f803f80<>+0(SB), X3, K2
-	VPANDD      all32_bf80bf80<>+0(SB), X2, X2
-	VMOVDQU16   all32_7e007e00<>+0(SB), K2, X2
-	VCVTPH2PS   X2, Y2
-	VMULPS      all32_43800000<>+0(SB), Y2, Y2
-	VCVTPS2PD   Y2, Z2
-	VMOVAPD     Z2, Z2
-	JMP         done37
+	VPMOVSXBD.Z (DX)(R13*1), K1, Y4
+	VCVTDQ2PD   Y4, Z4
+	JMP         done39
 
 kind40:
-	VPMOVZXBW.Z (DX)(R12*1), K1, X2
-	VPSLLW      $0x08, X2, X2
-	VCVTPH2PS   X2, Y2
-	VCVTPS2PD   Y2, Z2
-	VMOVAPD     Z2, Z2
-	JMP         done37
+	CMPB        280(CX), $0x01
+	JNE         kind41
+	VPMOVZXBD.Z (DX)(R13*1), K1, Y4
+	VCVTDQ2PD   Y4, Z4
+	VMOVAPD     Z4, Z4
+	JMP         done39
 
-done37:
-	VSUBPD  Z1, Z2, Z2
-	VMULPD  Z0, Z2, Z2
-	VMOVUPD Z2, K1, (BX)(R12*8)
-	ADDQ    $0x00000008, R12
-	SUBQ    $0x00000008, R11
-	JMP     some33
+kind41:
+	CMPB        280(CX), $0x02
+	JNE         kind42
+	VPMOVSXBW.Z (DX)(R13*1), K1, X4
+	VPSLLW      $0x07, X4, X4
+	VPANDD      all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW    all32_3f803f80<>+0(SB), X5, K2
+	VPANDD      all32_bf80bf80<>+0(SB), X4, X4
+	VMOVDQU16   all32_7e007e00<>+0(SB), K2, X4
+	VCVTPH2PS   X4, Y4
+	VMULPS      all32_43800000<>+0(SB), Y4, Y4
+	VCVTPS2PD   Y4, Z4
+	VMOVAPD     Z4, Z4
+	JMP         done39
 
-done34:
-	CMPB 275(CX), $0x00
-	JNE  taken42
+kind42:
+	VPMOVZXBW.Z (DX)(R13*1), K1, X4
+	VPSLLW      $0x08, X4, X4
+	VCVTPH2PS   X4, Y4
+	VCVTPS2PD   Y4, Z4
+	VMOVAPD     Z4, Z4
+	JMP         done39
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ R8
-	JNE  run5
+done39:
+	VSUBPD  Z3, Z4, Z4
+	VMULPD  Z2, Z4, Z4
+	CMPB    284(CX), $0x00
+	JNE     join44
+	VMOVUPD Z4, K1, (BX)(R13*8)
+
+joined45:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+	JMP  some37
+
+done38:
+	CMPB 283(CX), $0x00
+	JNE  taken46
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000008, SI
+	DECQ      R8
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none47
+	MOVQ      $0x00000008, R12
+	SUBQ      256(CX), R12
+	JEQ       none47
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPD   Z0, Z1, Z0
+	VMOVDQU64 Z0, K1, (R9)
+
+none47:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x03, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x03, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*1)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*1)
+	JMP        asked14
 
-around19:
-	VMOVNTDQ Z2, (BX)(R12*8)
-	VMOVNTDQ Z3, 64(BX)(R12*8)
-	VMOVNTDQ Z4, 128(BX)(R12*8)
-	VMOVNTDQ Z5, 192(BX)(R12*8)
-	JMP      stored20
+around22:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	VMOVNTDQ Z5, 64(BX)(R13*8)
+	VMOVNTDQ Z6, 128(BX)(R13*8)
+	VMOVNTDQ Z7, 192(BX)(R13*8)
+	JMP      stored23
 
-some23:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*1)
-	JMP        asked24
+join20:
+	VMOVDQA64 Z1, Z8
+	VPERMI2PD Z4, Z0, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z6, Z5, Z0
+	VMOVNTDQ  Z0, 128(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z7, Z6, Z0
+	VMOVNTDQ  Z0, 192(R9)
+	VMOVDQA64 Z7, Z0
+	ADDQ      $0x00000100, R9
+	JMP       joined21
 
-around30:
-	VMOVNTDQ Z2, (BX)(R12*8)
-	JMP      stored31
+some24:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*1)
+	JMP        asked25
 
-tail32:
-	TESTQ R11, R11
-	JEQ   done8
+around34:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	VMOVNTDQ Z5, 64(BX)(R13*8)
+	JMP      stored35
+
+join32:
+	VMOVDQA64 Z1, Z6
+	VPERMI2PD Z4, Z0, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z5, Z0
+	ADDQ      $0x00000080, R9
+	JMP       joined33
+
+tail36:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x03, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x03, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some35:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*1)
-	JMP        asked36
+join44:
+	VMOVDQA64   Z1, Z5
+	VPERMI2PD   Z4, Z0, Z5
+	SUBQ        R12, 256(CX)
+	JG          part48
+	VMOVNTDQ    Z5, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x08, 256(CX)
+	VPERMPD     Z4, Z1, Z0
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z4
+	VPERMPD     Z0, Z4, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
+	JMP         kept49
 
-taken42:
-	ADDQ      R11, R12
+part48:
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z0
+	VPERMPD     Z5, Z0, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
+
+kept49:
+	JMP joined45
+
+taken46:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x03, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z2
-	VMOVNTDQ  Z2, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x03, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R12)
+	JMP       whole7
 
 other2:
-step43:
+step50:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned45
+	JEQ     aligned52
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1279,29 +1569,29 @@ step43:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some46
+	JMP     some53
 
-aligned45:
-turn47:
+aligned52:
+turn54:
 	CMPQ AX, 104(CX)
-	JLT  turns49
+	JLT  turns56
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand50:
+strand57:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block48:
+block55:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near51
+	JEQ        near58
 	PREFETCHT1 (DX)(R12*1)
 
-near51:
-	CMPB      272(CX), $0x00
-	JNE       kind53
+near58:
+	CMPB      280(CX), $0x00
+	JNE       kind60
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVSXBD 8(DX), Y3
@@ -1310,11 +1600,11 @@ near51:
 	VCVTDQ2PD Y4, Z4
 	VPMOVSXBD 24(DX), Y5
 	VCVTDQ2PD Y5, Z5
-	JMP       done52
+	JMP       done59
 
-kind53:
-	CMPB      272(CX), $0x01
-	JNE       kind54
+kind60:
+	CMPB      280(CX), $0x01
+	JNE       kind61
 	VPMOVZXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVZXBD 8(DX), Y3
@@ -1327,11 +1617,11 @@ kind53:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done52
+	JMP       done59
 
-kind54:
-	CMPB      272(CX), $0x02
-	JNE       kind55
+kind61:
+	CMPB      280(CX), $0x02
+	JNE       kind62
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPANDD    all32_3f803f80<>+0(SB), X2, X3
@@ -1372,9 +1662,9 @@ kind54:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done52
+	JMP       done59
 
-kind55:
+kind62:
 	VPMOVZXBW (DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -1395,9 +1685,9 @@ kind55:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done52
+	JMP       done59
 
-done52:
+done59:
 	VSUBPD    Z1, Z2, Z2
 	VSUBPD    Z1, Z3, Z3
 	VSUBPD    Z1, Z4, Z4
@@ -1407,71 +1697,71 @@ done52:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around57
+	JNE       around64
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored58
+	JMP       stored65
 
-around57:
+around64:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored58:
+stored65:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block48
+	JNE  block55
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand50
+	JNE  strand57
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn47
+	JMP  turn54
 
-turns49:
-some46:
-some59:
+turns56:
+some53:
+some66:
 	TESTQ      AX, AX
-	JLE        done60
+	JLE        done67
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near61
+	JEQ        near68
 	PREFETCHT1 (DX)(R9*1)
 
-near61:
+near68:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand62:
+strand69:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
-	CMPB         272(CX), $0x00
-	JNE          kind64
+	CMPB         280(CX), $0x00
+	JNE          kind71
 	VPMOVSXBD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
-	JMP          done63
+	JMP          done70
 
-kind64:
-	CMPB        272(CX), $0x01
-	JNE         kind65
+kind71:
+	CMPB        280(CX), $0x01
+	JNE         kind72
 	VPMOVZXBD.Z (DX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done63
+	JMP         done70
 
-kind65:
-	CMPB        272(CX), $0x02
-	JNE         kind66
+kind72:
+	CMPB        280(CX), $0x02
+	JNE         kind73
 	VPMOVSXBW.Z (DX), K1, X2
 	VPSLLW      $0x07, X2, X2
 	VPANDD      all32_3f803f80<>+0(SB), X2, X3
@@ -1482,17 +1772,17 @@ kind65:
 	VMULPS      all32_43800000<>+0(SB), Y2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done63
+	JMP         done70
 
-kind66:
+kind73:
 	VPMOVZXBW.Z (DX), K1, X2
 	VPSLLW      $0x08, X2, X2
 	VCVTPH2PS   X2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done63
+	JMP         done70
 
-done63:
+done70:
 	VSUBPD  Z1, Z2, Z1
 	VMULPD  Z0, Z1, Z0
 	VMOVUPD Z0, K1, (BX)
@@ -1502,7 +1792,7 @@ done63:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000008, R10
 	DECQ    R9
-	JNE     strand62
+	JNE     strand69
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -1510,29 +1800,29 @@ done63:
 	ADDQ    $+8, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000008, AX
-	JMP     some59
+	JMP     some66
 
-done60:
+done67:
 	TESTQ DI, DI
-	JL    whole68
+	JL    whole75
 	LEAQ  (DX)(AX*1), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned45
+	JMP   aligned52
 
-whole68:
+whole75:
 	DECQ R8
-	JEQ  steps44
+	JEQ  steps51
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step43
+	JMP  step50
 
-steps44:
+steps51:
 	VZEROUPPER
 	RET
 
@@ -1550,33 +1840,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block70:
+block77:
 	CMPQ       AX, $0x00000020
-	JLT        blocks71
+	JLT        blocks78
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near72
+	JEQ        near79
 	PREFETCHT1 (DX)(R8*1)
 
-near72:
+near79:
 	CMPB    72(CX), $0x00
-	JEQ     loaded73
+	JEQ     loaded80
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded73:
+loaded80:
 	CMPB    73(CX), $0x00
-	JEQ     loaded74
+	JEQ     loaded81
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded74:
-	CMPB      272(CX), $0x00
-	JNE       kind76
+loaded81:
+	CMPB      280(CX), $0x00
+	JNE       kind83
 	VPMOVSXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVSXBD 8(DX), Y9
@@ -1585,11 +1875,11 @@ loaded74:
 	VCVTDQ2PD Y10, Z10
 	VPMOVSXBD 24(DX), Y11
 	VCVTDQ2PD Y11, Z11
-	JMP       done75
+	JMP       done82
 
-kind76:
-	CMPB      272(CX), $0x01
-	JNE       kind77
+kind83:
+	CMPB      280(CX), $0x01
+	JNE       kind84
 	VPMOVZXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVZXBD 8(DX), Y9
@@ -1602,11 +1892,11 @@ kind76:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done75
+	JMP       done82
 
-kind77:
-	CMPB      272(CX), $0x02
-	JNE       kind78
+kind84:
+	CMPB      280(CX), $0x02
+	JNE       kind85
 	VPMOVSXBW (DX), X8
 	VPSLLW    $0x07, X8, X8
 	VPANDD    all32_3f803f80<>+0(SB), X8, X9
@@ -1647,9 +1937,9 @@ kind77:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done75
+	JMP       done82
 
-kind78:
+kind85:
 	VPMOVZXBW (DX), X8
 	VPSLLW    $0x08, X8, X8
 	VCVTPH2PS X8, Y8
@@ -1670,9 +1960,9 @@ kind78:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done75
+	JMP       done82
 
-done75:
+done82:
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
 	VSUBPD    Z6, Z10, Z10
@@ -1682,61 +1972,61 @@ done75:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around80
+	JNE       around87
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored81
+	JMP       stored88
 
-around80:
+around87:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored81:
+stored88:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block70
+	JMP  block77
 
-blocks71:
-some82:
+blocks78:
+some89:
 	TESTQ     AX, AX
-	JLE       done83
+	JLE       done90
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded84
+	JEQ       loaded91
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded84:
+loaded91:
 	CMPB      73(CX), $0x00
-	JEQ       loaded85
+	JEQ       loaded92
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded85:
-	CMPB        272(CX), $0x00
-	JNE         kind87
+loaded92:
+	CMPB        280(CX), $0x00
+	JNE         kind94
 	VPMOVSXBD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
-	JMP         done86
+	JMP         done93
 
-kind87:
-	CMPB        272(CX), $0x01
-	JNE         kind88
+kind94:
+	CMPB        280(CX), $0x01
+	JNE         kind95
 	VPMOVZXBD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done86
+	JMP         done93
 
-kind88:
-	CMPB        272(CX), $0x02
-	JNE         kind89
+kind95:
+	CMPB        280(CX), $0x02
+	JNE         kind96
 	VPMOVSXBW.Z (DX), K1, X8
 	VPSLLW      $0x07, X8, X8
 	VPANDD      all32_3f803f80<>+0(SB), X8, X9
@@ -1747,17 +2037,17 @@ kind88:
 	VMULPS      all32_43800000<>+0(SB), Y8, Y8
 	VCVTPS2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done86
+	JMP         done93
 
-kind89:
+kind96:
 	VPMOVZXBW.Z (DX), K1, X8
 	VPSLLW      $0x08, X8, X8
 	VCVTPH2PS   X8, Y8
 	VCVTPS2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done86
+	JMP         done93
 
-done86:
+done93:
 	VSUBPD  Z4, Z8, Z8
 	VMULPD  Z0, Z8, Z8
 	VMOVUPD Z8, K1, (BX)
@@ -1766,10 +2056,10 @@ done86:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000008, AX
-	JMP     some82
+	JMP     some89
 
-done83:
-	DECQ 264(CX)
+done90:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -1783,6 +2073,16 @@ done83:
 last:
 	VZEROUPPER
 	RET
+
+DATA numbers8x64<>+0(SB)/1, $0x00
+DATA numbers8x64<>+1(SB)/1, $0x01
+DATA numbers8x64<>+2(SB)/1, $0x02
+DATA numbers8x64<>+3(SB)/1, $0x03
+DATA numbers8x64<>+4(SB)/1, $0x04
+DATA numbers8x64<>+5(SB)/1, $0x05
+DATA numbers8x64<>+6(SB)/1, $0x06
+DATA numbers8x64<>+7(SB)/1, $0x07
+GLOBL numbers8x64<>(SB), RODATA|NOPTR, $8
 
 // func dequantizeAVX512C8H16(n int, call *kernelCall)
 // Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
@@ -1802,7 +2102,7 @@ TEXT ·dequantizeAVX512C8H16(SB), NOSPLIT, $64-16
 	TESTQ        R8, R8
 	JEQ          one1
 	MOVQ         112(CX), SI
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -1822,7 +2122,7 @@ run5:
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS 1024(SI), Z6
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -1834,7 +2134,7 @@ next10:
 	JNE   some12
 
 asked13:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind15
 	VPMOVSXBD (DX)(R12*1), Z7
 	VCVTDQ2PS Z7, Z7
@@ -1847,7 +2147,7 @@ asked13:
 	JMP       done14
 
 kind15:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind16
 	VPMOVZXBD (DX)(R12*1), Z7
 	VCVTDQ2PS Z7, Z7
@@ -1864,7 +2164,7 @@ kind15:
 	JMP       done14
 
 kind16:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind17
 	VPMOVSXBW   (DX)(R12*1), Y7
 	VPSLLW      $0x07, Y7, Y7
@@ -1932,7 +2232,7 @@ done14:
 	VMULPS    Z5, Z8, Z8
 	VMULPS    Z5, Z9, Z9
 	VMULPS    Z5, Z10, Z10
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind20
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
@@ -1987,38 +2287,37 @@ done19:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line26:
-	CMPQ  R11, $0x00000020
-	JLT   lines27
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done8
 	TESTQ R9, R9
-	JNE   some28
+	JNE   some26
 
-asked29:
-	CMPB      272(CX), $0x00
-	JNE       kind31
+asked27:
+	CMPQ      R11, $0x00000020
+	JLT       fewer28
+	CMPB      280(CX), $0x00
+	JNE       kind30
 	VPMOVSXBD (DX)(R12*1), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVSXBD 16(DX)(R12*1), Z8
 	VCVTDQ2PS Z8, Z8
-	JMP       done30
+	JMP       done29
 
-kind31:
-	CMPB      272(CX), $0x01
-	JNE       kind32
+kind30:
+	CMPB      280(CX), $0x01
+	JNE       kind31
 	VPMOVZXBD (DX)(R12*1), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVZXBD 16(DX)(R12*1), Z8
 	VCVTDQ2PS Z8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done30
+	JMP       done29
 
-kind32:
-	CMPB        272(CX), $0x02
-	JNE         kind33
+kind31:
+	CMPB        280(CX), $0x02
+	JNE         kind32
 	VPMOVSXBW   (DX)(R12*1), Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
@@ -2037,9 +2336,9 @@ kind32:
 	VMULPS.BCST all32_43800000<>+0(SB), Z8, Z8
 	VMOVAPS     Z7, Z7
 	VMOVAPS     Z8, Z8
-	JMP         done30
+	JMP         done29
 
-kind33:
+kind32:
 	VPMOVZXBW (DX)(R12*1), Y7
 	VPSLLW    $0x08, Y7, Y7
 	VCVTPH2PS Y7, Z7
@@ -2048,26 +2347,26 @@ kind33:
 	VCVTPH2PS Y8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done30
+	JMP       done29
 
-done30:
+done29:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VMULPS    Z5, Z7, Z7
 	VMULPS    Z5, Z8, Z8
-	CMPB      273(CX), $0x00
-	JNE       kind36
+	CMPB      281(CX), $0x00
+	JNE       kind35
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around36
 	VMOVDQU64 Y7, (BX)(R12*2)
 	VMOVDQU64 Y8, 32(BX)(R12*2)
 
-stored38:
-	JMP done35
+stored37:
+	JMP done34
 
-kind36:
+kind35:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z9
 	VPADDD    Z2, Z7, K1, Z9
@@ -2081,43 +2380,38 @@ kind36:
 	VMOVDQA64 Z9, Z7
 	VPERMT2W  Z10, Z4, Z7
 	CMPB      76(CX), $0x00
-	JNE       around40
+	JNE       around39
 	VMOVDQU64 Z7, (BX)(R12*2)
 
-stored41:
-	JMP done35
+stored40:
+	JMP done34
 
-done35:
+done34:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line26
 
-lines27:
-	CMPB  275(CX), $0x00
-	JNE   tail42
-	CMPQ  R11, $0x00000010
-	JLT   fewer43
-	TESTQ R9, R9
-	JNE   some44
-
-asked45:
-	CMPB      272(CX), $0x00
-	JNE       kind47
+fewer28:
+	CMPB      283(CX), $0x00
+	JNE       tail41
+	CMPQ      R11, $0x00000010
+	JLT       fewer42
+	CMPB      280(CX), $0x00
+	JNE       kind44
 	VPMOVSXBD (DX)(R12*1), Z7
 	VCVTDQ2PS Z7, Z7
-	JMP       done46
+	JMP       done43
 
-kind47:
-	CMPB      272(CX), $0x01
-	JNE       kind48
+kind44:
+	CMPB      280(CX), $0x01
+	JNE       kind45
 	VPMOVZXBD (DX)(R12*1), Z7
 	VCVTDQ2PS Z7, Z7
 	VMOVAPS   Z7, Z7
-	JMP       done46
+	JMP       done43
 
-kind48:
-	CMPB        272(CX), $0x02
-	JNE         kind49
+kind45:
+	CMPB        280(CX), $0x02
+	JNE         kind46
 	VPMOVSXBW   (DX)(R12*1), Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
@@ -2127,29 +2421,29 @@ kind48:
 	VCVTPH2PS   Y7, Z7
 	VMULPS.BCST all32_43800000<>+0(SB), Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done46
+	JMP         done43
 
-kind49:
+kind46:
 	VPMOVZXBW (DX)(R12*1), Y7
 	VPSLLW    $0x08, Y7, Y7
 	VCVTPH2PS Y7, Z7
 	VMOVAPS   Z7, Z7
-	JMP       done46
+	JMP       done43
 
-done46:
+done43:
 	VSUBPS    Z6, Z7, Z7
 	VMULPS    Z5, Z7, Z7
-	CMPB      273(CX), $0x00
-	JNE       kind52
+	CMPB      281(CX), $0x00
+	JNE       kind49
 	VCVTPS2PH $0x00, Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around53
+	JNE       around50
 	VMOVDQU64 Y7, (BX)(R12*2)
 
-stored54:
-	JMP done51
+stored51:
+	JMP done48
 
-kind52:
+kind49:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K1, Z8
@@ -2158,45 +2452,41 @@ kind52:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around56
+	JNE       around53
 	VMOVDQU64 Y7, (BX)(R12*2)
 
-stored57:
-	JMP done51
+stored54:
+	JMP done48
 
-done51:
+done48:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
-fewer43:
+fewer42:
 some7:
-some58:
-	TESTQ R11, R11
-	JLE   done59
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some60
-
-asked61:
-	CMPB        272(CX), $0x00
-	JNE         kind63
+some55:
+	TESTQ       R11, R11
+	JLE         done56
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
+	CMPB        280(CX), $0x00
+	JNE         kind58
 	VPMOVSXBD.Z (DX)(R12*1), K1, Z7
 	VCVTDQ2PS   Z7, Z7
-	JMP         done62
+	JMP         done57
 
-kind63:
-	CMPB        272(CX), $0x01
-	JNE         kind64
+kind58:
+	CMPB        280(CX), $0x01
+	JNE         kind59
 	VPMOVZXBD.Z (DX)(R12*1), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done62
+	JMP         done57
 
-kind64:
-	CMPB        272(CX), $0x02
-	JNE         kind65
+kind59:
+	CMPB        280(CX), $0x02
+	JNE         kind60
 	VPMOVSXBW.Z (DX)(R12*1), K1, Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
@@ -2206,25 +2496,25 @@ kind64:
 	VCVTPH2PS   Y7, Z7
 	VMULPS.BCST all32_43800000<>+0(SB), Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done62
+	JMP         done57
 
-kind65:
+kind60:
 	VPMOVZXBW.Z (DX)(R12*1), K1, Y7
 	VPSLLW      $0x08, Y7, Y7
 	VCVTPH2PS   Y7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done62
+	JMP         done57
 
-done62:
+done57:
 	VSUBPS    Z6, Z7, Z7
 	VMULPS    Z5, Z7, Z7
-	CMPB      273(CX), $0x00
-	JNE       kind68
+	CMPB      281(CX), $0x00
+	JNE       kind63
 	VCVTPS2PH $0x00, Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)(R12*2)
-	JMP       done67
+	JMP       done62
 
-kind68:
+kind63:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -2233,16 +2523,16 @@ kind68:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)(R12*2)
-	JMP       done67
+	JMP       done62
 
-done67:
+done62:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  some58
+	JMP  some55
 
-done59:
-	CMPB 275(CX), $0x00
-	JNE  taken70
+done56:
+	CMPB 283(CX), $0x00
+	JNE  taken65
 
 done8:
 	ADDQ 152(CX), R10
@@ -2262,7 +2552,7 @@ head9:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -2285,59 +2575,49 @@ around24:
 	VMOVNTDQ Z8, 64(BX)(R12*2)
 	JMP      stored25
 
-some28:
+some26:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*1)
-	JMP        asked29
+	JMP        asked27
 
-around37:
+around36:
 	VMOVNTDQ Y7, (BX)(R12*2)
 	VMOVNTDQ Y8, 32(BX)(R12*2)
-	JMP      stored38
+	JMP      stored37
 
-around40:
+around39:
 	VMOVNTDQ Z7, (BX)(R12*2)
-	JMP      stored41
+	JMP      stored40
 
-tail42:
+tail41:
 	TESTQ R11, R11
 	JEQ   done8
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some7
 
-some44:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*1)
-	JMP        asked45
+around50:
+	VMOVNTDQ Y7, (BX)(R12*2)
+	JMP      stored51
 
 around53:
 	VMOVNTDQ Y7, (BX)(R12*2)
 	JMP      stored54
 
-around56:
-	VMOVNTDQ Y7, (BX)(R12*2)
-	JMP      stored57
-
-some60:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*1)
-	JMP        asked61
-
-taken70:
+taken65:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -2346,12 +2626,12 @@ taken70:
 	JMP       whole6
 
 other2:
-step71:
+step66:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned73
+	JEQ     aligned68
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -2361,29 +2641,29 @@ step71:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some74
+	JMP     some69
 
-aligned73:
-turn75:
+aligned68:
+turn70:
 	CMPQ AX, 104(CX)
-	JLT  turns77
+	JLT  turns72
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand78:
+strand73:
 	VBROADCASTSS (R11), Z5
 	VBROADCASTSS 1024(R11), Z6
 	MOVQ         104(CX), R9
 
-block76:
+block71:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near79
+	JEQ        near74
 	PREFETCHT1 (DX)(R12*1)
 
-near79:
-	CMPB      272(CX), $0x00
-	JNE       kind81
+near74:
+	CMPB      280(CX), $0x00
+	JNE       kind76
 	VPMOVSXBD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVSXBD 16(DX), Z8
@@ -2392,11 +2672,11 @@ near79:
 	VCVTDQ2PS Z9, Z9
 	VPMOVSXBD 48(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	JMP       done80
+	JMP       done75
 
-kind81:
-	CMPB      272(CX), $0x01
-	JNE       kind82
+kind76:
+	CMPB      280(CX), $0x01
+	JNE       kind77
 	VPMOVZXBD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVZXBD 16(DX), Z8
@@ -2409,11 +2689,11 @@ kind81:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done80
+	JMP       done75
 
-kind82:
-	CMPB        272(CX), $0x02
-	JNE         kind83
+kind77:
+	CMPB        280(CX), $0x02
+	JNE         kind78
 	VPMOVSXBW   (DX), Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
@@ -2450,9 +2730,9 @@ kind82:
 	VMOVAPS     Z8, Z8
 	VMOVAPS     Z9, Z9
 	VMOVAPS     Z10, Z10
-	JMP         done80
+	JMP         done75
 
-kind83:
+kind78:
 	VPMOVZXBW (DX), Y7
 	VPSLLW    $0x08, Y7, Y7
 	VCVTPH2PS Y7, Z7
@@ -2469,9 +2749,9 @@ kind83:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done80
+	JMP       done75
 
-done80:
+done75:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VSUBPS    Z6, Z9, Z9
@@ -2480,30 +2760,30 @@ done80:
 	VMULPS    Z5, Z8, Z8
 	VMULPS    Z5, Z9, Z9
 	VMULPS    Z5, Z10, Z10
-	CMPB      273(CX), $0x00
-	JNE       kind86
+	CMPB      281(CX), $0x00
+	JNE       kind81
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around87
+	JNE       around82
 	VMOVDQU64 Y7, (BX)
 	VMOVDQU64 Y8, 32(BX)
 	VMOVDQU64 Y9, 64(BX)
 	VMOVDQU64 Y10, 96(BX)
-	JMP       stored88
+	JMP       stored83
 
-around87:
+around82:
 	VMOVNTDQ Y7, (BX)
 	VMOVNTDQ Y8, 32(BX)
 	VMOVNTDQ Y9, 64(BX)
 	VMOVNTDQ Y10, 96(BX)
 
-stored88:
-	JMP done85
+stored83:
+	JMP done80
 
-kind86:
+kind81:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z11
 	VPADDD    Z2, Z7, K1, Z11
@@ -2529,70 +2809,70 @@ kind86:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around90
+	JNE       around85
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored91
+	JMP       stored86
 
-around90:
+around85:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored91:
-	JMP done85
+stored86:
+	JMP done80
 
-done85:
+done80:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block76
+	JNE  block71
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand78
+	JNE  strand73
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn75
+	JMP  turn70
 
-turns77:
-some74:
-some92:
+turns72:
+some69:
+some87:
 	TESTQ      AX, AX
-	JLE        done93
+	JLE        done88
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near94
+	JEQ        near89
 	PREFETCHT1 (DX)(R9*1)
 
-near94:
+near89:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand95:
+strand90:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
-	CMPB         272(CX), $0x00
-	JNE          kind97
+	CMPB         280(CX), $0x00
+	JNE          kind92
 	VPMOVSXBD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
-	JMP          done96
+	JMP          done91
 
-kind97:
-	CMPB        272(CX), $0x01
-	JNE         kind98
+kind92:
+	CMPB        280(CX), $0x01
+	JNE         kind93
 	VPMOVZXBD.Z (DX), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done96
+	JMP         done91
 
-kind98:
-	CMPB        272(CX), $0x02
-	JNE         kind99
+kind93:
+	CMPB        280(CX), $0x02
+	JNE         kind94
 	VPMOVSXBW.Z (DX), K1, Y7
 	VPSLLW      $0x07, Y7, Y7
 	VPANDD      all32_3f803f80<>+0(SB), Y7, Y8
@@ -2602,25 +2882,25 @@ kind98:
 	VCVTPH2PS   Y7, Z7
 	VMULPS.BCST all32_43800000<>+0(SB), Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done96
+	JMP         done91
 
-kind99:
+kind94:
 	VPMOVZXBW.Z (DX), K1, Y7
 	VPSLLW      $0x08, Y7, Y7
 	VCVTPH2PS   Y7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done96
+	JMP         done91
 
-done96:
+done91:
 	VSUBPS    Z6, Z7, Z6
 	VMULPS    Z5, Z6, Z5
-	CMPB      273(CX), $0x00
-	JNE       kind102
+	CMPB      281(CX), $0x00
+	JNE       kind97
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done101
+	JMP       done96
 
-kind102:
+kind97:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -2629,16 +2909,16 @@ kind102:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done101
+	JMP       done96
 
-done101:
+done96:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand95
+	JNE  strand90
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -2646,29 +2926,29 @@ done101:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some92
+	JMP  some87
 
-done93:
+done88:
 	TESTQ DI, DI
-	JL    whole104
+	JL    whole99
 	LEAQ  (DX)(AX*1), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned73
+	JMP   aligned68
 
-whole104:
+whole99:
 	DECQ R8
-	JEQ  steps72
+	JEQ  steps67
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step71
+	JMP  step66
 
-steps72:
+steps67:
 	VZEROUPPER
 	RET
 
@@ -2686,33 +2966,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block106:
+block101:
 	CMPQ       AX, $0x00000040
-	JLT        blocks107
+	JLT        blocks102
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near108
+	JEQ        near103
 	PREFETCHT1 (DX)(R8*1)
 
-near108:
+near103:
 	CMPB    72(CX), $0x00
-	JEQ     loaded109
+	JEQ     loaded104
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded109:
+loaded104:
 	CMPB    73(CX), $0x00
-	JEQ     loaded110
+	JEQ     loaded105
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded110:
-	CMPB      272(CX), $0x00
-	JNE       kind112
+loaded105:
+	CMPB      280(CX), $0x00
+	JNE       kind107
 	VPMOVSXBD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVSXBD 16(DX), Z14
@@ -2721,11 +3001,11 @@ loaded110:
 	VCVTDQ2PS Z15, Z15
 	VPMOVSXBD 48(DX), Z16
 	VCVTDQ2PS Z16, Z16
-	JMP       done111
+	JMP       done106
 
-kind112:
-	CMPB      272(CX), $0x01
-	JNE       kind113
+kind107:
+	CMPB      280(CX), $0x01
+	JNE       kind108
 	VPMOVZXBD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVZXBD 16(DX), Z14
@@ -2738,11 +3018,11 @@ kind112:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done111
+	JMP       done106
 
-kind113:
-	CMPB        272(CX), $0x02
-	JNE         kind114
+kind108:
+	CMPB        280(CX), $0x02
+	JNE         kind109
 	VPMOVSXBW   (DX), Y13
 	VPSLLW      $0x07, Y13, Y13
 	VPANDD      all32_3f803f80<>+0(SB), Y13, Y14
@@ -2779,9 +3059,9 @@ kind113:
 	VMOVAPS     Z14, Z14
 	VMOVAPS     Z15, Z15
 	VMOVAPS     Z16, Z16
-	JMP         done111
+	JMP         done106
 
-kind114:
+kind109:
 	VPMOVZXBW (DX), Y13
 	VPSLLW    $0x08, Y13, Y13
 	VCVTPH2PS Y13, Z13
@@ -2798,9 +3078,9 @@ kind114:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done111
+	JMP       done106
 
-done111:
+done106:
 	VSUBPS    Z9, Z13, Z13
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
@@ -2809,30 +3089,30 @@ done111:
 	VMULPS    Z6, Z14, Z14
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
-	CMPB      273(CX), $0x00
-	JNE       kind117
+	CMPB      281(CX), $0x00
+	JNE       kind112
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around118
+	JNE       around113
 	VMOVDQU64 Y13, (BX)
 	VMOVDQU64 Y14, 32(BX)
 	VMOVDQU64 Y15, 64(BX)
 	VMOVDQU64 Y16, 96(BX)
-	JMP       stored119
+	JMP       stored114
 
-around118:
+around113:
 	VMOVNTDQ Y13, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored119:
-	JMP done116
+stored114:
+	JMP done111
 
-kind117:
+kind112:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -2858,60 +3138,60 @@ kind117:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around121
+	JNE       around116
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored122
+	JMP       stored117
 
-around121:
+around116:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored122:
-	JMP done116
+stored117:
+	JMP done111
 
-done116:
+done111:
 	ADDQ $+64, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block106
+	JMP  block101
 
-blocks107:
-some123:
+blocks102:
+some118:
 	TESTQ     AX, AX
-	JLE       done124
+	JLE       done119
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded125
+	JEQ       loaded120
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded125:
+loaded120:
 	CMPB      73(CX), $0x00
-	JEQ       loaded126
+	JEQ       loaded121
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded126:
-	CMPB        272(CX), $0x00
-	JNE         kind128
+loaded121:
+	CMPB        280(CX), $0x00
+	JNE         kind123
 	VPMOVSXBD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
-	JMP         done127
+	JMP         done122
 
-kind128:
-	CMPB        272(CX), $0x01
-	JNE         kind129
+kind123:
+	CMPB        280(CX), $0x01
+	JNE         kind124
 	VPMOVZXBD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done127
+	JMP         done122
 
-kind129:
-	CMPB        272(CX), $0x02
-	JNE         kind130
+kind124:
+	CMPB        280(CX), $0x02
+	JNE         kind125
 	VPMOVSXBW.Z (DX), K1, Y13
 	VPSLLW      $0x07, Y13, Y13
 	VPANDD      all32_3f803f80<>+0(SB), Y13, Y14
@@ -2921,25 +3201,25 @@ kind129:
 	VCVTPH2PS   Y13, Z13
 	VMULPS.BCST all32_43800000<>+0(SB), Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done127
+	JMP         done122
 
-kind130:
+kind125:
 	VPMOVZXBW.Z (DX), K1, Y13
 	VPSLLW      $0x08, Y13, Y13
 	VCVTPH2PS   Y13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done127
+	JMP         done122
 
-done127:
+done122:
 	VSUBPS    Z9, Z13, Z13
 	VMULPS    Z5, Z13, Z13
-	CMPB      273(CX), $0x00
-	JNE       kind133
+	CMPB      281(CX), $0x00
+	JNE       kind128
 	VCVTPS2PH $0x00, Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done132
+	JMP       done127
 
-kind133:
+kind128:
 	VPTESTMD  Z0, Z13, K2
 	VPADDD    Z1, Z13, Z14
 	VPADDD    Z2, Z13, K2, Z14
@@ -2948,18 +3228,18 @@ kind133:
 	VPSRLD    $0x10, Z14, Z13
 	VPMOVDW   Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done132
+	JMP       done127
 
-done132:
+done127:
 	ADDQ $+16, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some123
+	JMP  some118
 
-done124:
-	DECQ 264(CX)
+done119:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -3061,7 +3341,9 @@ TEXT ·dequantizeAVX512I16F32(SB), NOSPLIT, $64-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
+	JNE   shared3
+	CMPB  284(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -3071,236 +3353,366 @@ TEXT ·dequantizeAVX512I16F32(SB), NOSPLIT, $64-16
 	JEQ   other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z0
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z2
+	VPERMPS     Z0, Z2, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
 
+near6:
 run5:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS 1024(SI), Z1
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS 1024(SI), Z3
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, DI
-	JGT  rest11
+whole7:
+	CMPQ R13, DI
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	CMPB      272(CX), $0x00
-	JNE       kind15
-	VPMOVSXWD (DX)(R12*2), Z2
-	VCVTDQ2PS Z2, Z2
-	VPMOVSXWD 32(DX)(R12*2), Z3
-	VCVTDQ2PS Z3, Z3
-	VPMOVSXWD 64(DX)(R12*2), Z4
+asked14:
+	CMPB      280(CX), $0x00
+	JNE       kind16
+	VPMOVSXWD (DX)(R13*2), Z4
 	VCVTDQ2PS Z4, Z4
-	VPMOVSXWD 96(DX)(R12*2), Z5
+	VPMOVSXWD 32(DX)(R13*2), Z5
 	VCVTDQ2PS Z5, Z5
-	JMP       done14
+	VPMOVSXWD 64(DX)(R13*2), Z6
+	VCVTDQ2PS Z6, Z6
+	VPMOVSXWD 96(DX)(R13*2), Z7
+	VCVTDQ2PS Z7, Z7
+	JMP       done15
 
-kind15:
-	VPMOVZXWD (DX)(R12*2), Z2
-	VCVTDQ2PS Z2, Z2
-	VPMOVZXWD 32(DX)(R12*2), Z3
-	VCVTDQ2PS Z3, Z3
-	VPMOVZXWD 64(DX)(R12*2), Z4
+kind16:
+	VPMOVZXWD (DX)(R13*2), Z4
 	VCVTDQ2PS Z4, Z4
-	VPMOVZXWD 96(DX)(R12*2), Z5
+	VPMOVZXWD 32(DX)(R13*2), Z5
 	VCVTDQ2PS Z5, Z5
-	VMOVAPS   Z2, Z2
-	VMOVAPS   Z3, Z3
+	VPMOVZXWD 64(DX)(R13*2), Z6
+	VCVTDQ2PS Z6, Z6
+	VPMOVZXWD 96(DX)(R13*2), Z7
+	VCVTDQ2PS Z7, Z7
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       done14
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	JMP       done15
 
-done14:
-	VSUBPS    Z1, Z2, Z2
-	VSUBPS    Z1, Z3, Z3
-	VSUBPS    Z1, Z4, Z4
-	VSUBPS    Z1, Z5, Z5
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VMULPS    Z0, Z5, Z5
+done15:
+	VSUBPS    Z3, Z4, Z4
+	VSUBPS    Z3, Z5, Z5
+	VSUBPS    Z3, Z6, Z6
+	VSUBPS    Z3, Z7, Z7
+	VMULPS    Z2, Z4, Z4
+	VMULPS    Z2, Z5, Z5
+	VMULPS    Z2, Z6, Z6
+	VMULPS    Z2, Z7, Z7
+	CMPB      284(CX), $0x00
+	JNE       join18
 	CMPB      76(CX), $0x00
-	JNE       around17
-	VMOVDQU64 Z2, (BX)(R12*4)
-	VMOVDQU64 Z3, 64(BX)(R12*4)
-	VMOVDQU64 Z4, 128(BX)(R12*4)
-	VMOVDQU64 Z5, 192(BX)(R12*4)
+	JNE       around20
+	VMOVDQU64 Z4, (BX)(R13*4)
+	VMOVDQU64 Z5, 64(BX)(R13*4)
+	VMOVDQU64 Z6, 128(BX)(R13*4)
+	VMOVDQU64 Z7, 192(BX)(R13*4)
 
-stored18:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next10
+stored21:
+joined19:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	TESTQ R10, R10
+	JNE   some22
 
-line19:
-	CMPQ  R11, $0x00000010
-	JLT   lines20
-	TESTQ R9, R9
-	JNE   some21
+asked23:
+	CMPQ      R12, $0x00000020
+	JLT       fewer24
+	CMPB      280(CX), $0x00
+	JNE       kind26
+	VPMOVSXWD (DX)(R13*2), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVSXWD 32(DX)(R13*2), Z5
+	VCVTDQ2PS Z5, Z5
+	JMP       done25
 
-asked22:
-	CMPB      272(CX), $0x00
-	JNE       kind24
-	VPMOVSXWD (DX)(R12*2), Z2
-	VCVTDQ2PS Z2, Z2
-	JMP       done23
+kind26:
+	VPMOVZXWD (DX)(R13*2), Z4
+	VCVTDQ2PS Z4, Z4
+	VPMOVZXWD 32(DX)(R13*2), Z5
+	VCVTDQ2PS Z5, Z5
+	VMOVAPS   Z4, Z4
+	VMOVAPS   Z5, Z5
+	JMP       done25
 
-kind24:
-	VPMOVZXWD (DX)(R12*2), Z2
-	VCVTDQ2PS Z2, Z2
-	VMOVAPS   Z2, Z2
-	JMP       done23
-
-done23:
-	VSUBPS    Z1, Z2, Z2
-	VMULPS    Z0, Z2, Z2
+done25:
+	VSUBPS    Z3, Z4, Z4
+	VSUBPS    Z3, Z5, Z5
+	VMULPS    Z2, Z4, Z4
+	VMULPS    Z2, Z5, Z5
+	CMPB      284(CX), $0x00
+	JNE       join28
 	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Z2, (BX)(R12*4)
+	JNE       around30
+	VMOVDQU64 Z4, (BX)(R13*4)
+	VMOVDQU64 Z5, 64(BX)(R13*4)
 
-stored27:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line19
+stored31:
+joined29:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
 
-lines20:
-	CMPB 275(CX), $0x00
-	JNE  tail28
-
-some7:
-some29:
-	TESTQ R11, R11
-	JLE   done30
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some31
-
-asked32:
-	CMPB        272(CX), $0x00
-	JNE         kind34
-	VPMOVSXWD.Z (DX)(R12*2), K1, Z2
-	VCVTDQ2PS   Z2, Z2
-	JMP         done33
+fewer24:
+	CMPQ      R12, $0x00000010
+	JLT       fewer32
+	CMPB      280(CX), $0x00
+	JNE       kind34
+	VPMOVSXWD (DX)(R13*2), Z4
+	VCVTDQ2PS Z4, Z4
+	JMP       done33
 
 kind34:
-	VPMOVZXWD.Z (DX)(R12*2), K1, Z2
-	VCVTDQ2PS   Z2, Z2
-	VMOVAPS     Z2, Z2
-	JMP         done33
+	VPMOVZXWD (DX)(R13*2), Z4
+	VCVTDQ2PS Z4, Z4
+	VMOVAPS   Z4, Z4
+	JMP       done33
 
 done33:
-	VSUBPS  Z1, Z2, Z2
-	VMULPS  Z0, Z2, Z2
-	VMOVUPS Z2, K1, (BX)(R12*4)
-	ADDQ    $0x00000010, R12
-	SUBQ    $0x00000010, R11
-	JMP     some29
+	VSUBPS    Z3, Z4, Z4
+	VMULPS    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join36
+	CMPB      76(CX), $0x00
+	JNE       around38
+	VMOVDQU64 Z4, (BX)(R13*4)
 
-done30:
-	CMPB 275(CX), $0x00
-	JNE  taken36
+stored39:
+joined37:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run5
+fewer32:
+	CMPB 283(CX), $0x00
+	JNE  tail40
+
+some8:
+some41:
+	TESTQ       R12, R12
+	JLE         done42
+	MOVQ        $-1, R14
+	BZHIQ       R12, R14, R14
+	KMOVW       R14, K1
+	CMPB        280(CX), $0x00
+	JNE         kind44
+	VPMOVSXWD.Z (DX)(R13*2), K1, Z4
+	VCVTDQ2PS   Z4, Z4
+	JMP         done43
+
+kind44:
+	VPMOVZXWD.Z (DX)(R13*2), K1, Z4
+	VCVTDQ2PS   Z4, Z4
+	VMOVAPS     Z4, Z4
+	JMP         done43
+
+done43:
+	VSUBPS  Z3, Z4, Z4
+	VMULPS  Z2, Z4, Z4
+	CMPB    284(CX), $0x00
+	JNE     join46
+	VMOVUPS Z4, K1, (BX)(R13*4)
+
+joined47:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some41
+
+done42:
+	CMPB 283(CX), $0x00
+	JNE  taken48
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none49
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none49
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z0, Z1, Z0
+	VMOVDQU32 Z0, K1, (R9)
+
+none49:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*2)
-	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*2)
+	PREFETCHT1 64(R12)(R13*2)
+	JMP        asked14
 
-around17:
-	VMOVNTDQ Z2, (BX)(R12*4)
-	VMOVNTDQ Z3, 64(BX)(R12*4)
-	VMOVNTDQ Z4, 128(BX)(R12*4)
-	VMOVNTDQ Z5, 192(BX)(R12*4)
-	JMP      stored18
+around20:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	VMOVNTDQ Z5, 64(BX)(R13*4)
+	VMOVNTDQ Z6, 128(BX)(R13*4)
+	VMOVNTDQ Z7, 192(BX)(R13*4)
+	JMP      stored21
 
-some21:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked22
+join18:
+	VMOVDQA64 Z1, Z8
+	VPERMI2PS Z4, Z0, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z6, Z5, Z0
+	VMOVNTDQ  Z0, 128(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z7, Z6, Z0
+	VMOVNTDQ  Z0, 192(R9)
+	VMOVDQA64 Z7, Z0
+	ADDQ      $0x00000100, R9
+	JMP       joined19
 
-around26:
-	VMOVNTDQ Z2, (BX)(R12*4)
-	JMP      stored27
+some22:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	PREFETCHT1 64(R14)(R13*2)
+	JMP        asked23
 
-tail28:
-	TESTQ R11, R11
-	JEQ   done8
+around30:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	VMOVNTDQ Z5, 64(BX)(R13*4)
+	JMP      stored31
+
+join28:
+	VMOVDQA64 Z1, Z6
+	VPERMI2PS Z4, Z0, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z5, Z0
+	ADDQ      $0x00000080, R9
+	JMP       joined29
+
+around38:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	JMP      stored39
+
+join36:
+	VMOVDQA64 Z1, Z5
+	VPERMI2PS Z4, Z0, Z5
+	VMOVNTDQ  Z5, (R9)
+	VMOVDQA64 Z4, Z0
+	ADDQ      $0x00000040, R9
+	JMP       joined37
+
+tail40:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some31:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked32
+join46:
+	VMOVDQA64   Z1, Z5
+	VPERMI2PS   Z4, Z0, Z5
+	SUBQ        R12, 256(CX)
+	JG          part50
+	VMOVNTDQ    Z5, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z4, Z1, Z0
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z4
+	VPERMPS     Z0, Z4, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
+	JMP         kept51
 
-taken36:
-	ADDQ      R11, R12
+part50:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z0
+	VPERMPS     Z5, Z0, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
+
+kept51:
+	JMP joined47
+
+taken48:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z2
-	VMOVNTDQ  Z2, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R12)
+	JMP       whole7
 
 other2:
-step37:
+step52:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned39
+	JEQ     aligned54
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3310,30 +3722,30 @@ step37:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some40
+	JMP     some55
 
-aligned39:
-turn41:
+aligned54:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns43
+	JLT  turns58
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand44:
+strand59:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block42:
+block57:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near45
+	JEQ        near60
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near45:
-	CMPB      272(CX), $0x00
-	JNE       kind47
+near60:
+	CMPB      280(CX), $0x00
+	JNE       kind62
 	VPMOVSXWD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVSXWD 32(DX), Z3
@@ -3342,9 +3754,9 @@ near45:
 	VCVTDQ2PS Z4, Z4
 	VPMOVSXWD 96(DX), Z5
 	VCVTDQ2PS Z5, Z5
-	JMP       done46
+	JMP       done61
 
-kind47:
+kind62:
 	VPMOVZXWD (DX), Z2
 	VCVTDQ2PS Z2, Z2
 	VPMOVZXWD 32(DX), Z3
@@ -3357,9 +3769,9 @@ kind47:
 	VMOVAPS   Z3, Z3
 	VMOVAPS   Z4, Z4
 	VMOVAPS   Z5, Z5
-	JMP       done46
+	JMP       done61
 
-done46:
+done61:
 	VSUBPS    Z1, Z2, Z2
 	VSUBPS    Z1, Z3, Z3
 	VSUBPS    Z1, Z4, Z4
@@ -3369,67 +3781,67 @@ done46:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around64
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored50
+	JMP       stored65
 
-around49:
+around64:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored50:
+stored65:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block42
+	JNE  block57
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand44
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn41
+	JMP  turn56
 
-turns43:
-some40:
-some51:
+turns58:
+some55:
+some66:
 	TESTQ      AX, AX
-	JLE        done52
+	JLE        done67
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near53
+	JEQ        near68
 	PREFETCHT1 (DX)(R9*1)
 
-near53:
+near68:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand54:
+strand69:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
-	CMPB         272(CX), $0x00
-	JNE          kind56
+	CMPB         280(CX), $0x00
+	JNE          kind71
 	VPMOVSXWD.Z  (DX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
-	JMP          done55
+	JMP          done70
 
-kind56:
+kind71:
 	VPMOVZXWD.Z (DX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	VMOVAPS     Z2, Z2
-	JMP         done55
+	JMP         done70
 
-done55:
+done70:
 	VSUBPS  Z1, Z2, Z1
 	VMULPS  Z0, Z1, Z0
 	VMOVUPS Z0, K1, (BX)
@@ -3439,7 +3851,7 @@ done55:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000004, R10
 	DECQ    R9
-	JNE     strand54
+	JNE     strand69
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -3447,29 +3859,29 @@ done55:
 	ADDQ    $+32, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000010, AX
-	JMP     some51
+	JMP     some66
 
-done52:
+done67:
 	TESTQ DI, DI
-	JL    whole58
+	JL    whole73
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned39
+	JMP   aligned54
 
-whole58:
+whole73:
 	DECQ R8
-	JEQ  steps38
+	JEQ  steps53
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step37
+	JMP  step52
 
-steps38:
+steps53:
 	VZEROUPPER
 	RET
 
@@ -3487,34 +3899,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block60:
+block75:
 	CMPQ       AX, $0x00000040
-	JLT        blocks61
+	JLT        blocks76
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near62
+	JEQ        near77
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near62:
+near77:
 	CMPB    72(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded78
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded63:
+loaded78:
 	CMPB    73(CX), $0x00
-	JEQ     loaded64
+	JEQ     loaded79
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded64:
-	CMPB      272(CX), $0x00
-	JNE       kind66
+loaded79:
+	CMPB      280(CX), $0x00
+	JNE       kind81
 	VPMOVSXWD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVSXWD 32(DX), Z9
@@ -3523,9 +3935,9 @@ loaded64:
 	VCVTDQ2PS Z10, Z10
 	VPMOVSXWD 96(DX), Z11
 	VCVTDQ2PS Z11, Z11
-	JMP       done65
+	JMP       done80
 
-kind66:
+kind81:
 	VPMOVZXWD (DX), Z8
 	VCVTDQ2PS Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -3538,9 +3950,9 @@ kind66:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done65
+	JMP       done80
 
-done65:
+done80:
 	VSUBPS    Z4, Z8, Z8
 	VSUBPS    Z5, Z9, Z9
 	VSUBPS    Z6, Z10, Z10
@@ -3550,57 +3962,57 @@ done65:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around68
+	JNE       around83
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored69
+	JMP       stored84
 
-around68:
+around83:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored69:
+stored84:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block60
+	JMP  block75
 
-blocks61:
-some70:
+blocks76:
+some85:
 	TESTQ     AX, AX
-	JLE       done71
+	JLE       done86
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded72
+	JEQ       loaded87
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded72:
+loaded87:
 	CMPB      73(CX), $0x00
-	JEQ       loaded73
+	JEQ       loaded88
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded73:
-	CMPB        272(CX), $0x00
-	JNE         kind75
+loaded88:
+	CMPB        280(CX), $0x00
+	JNE         kind90
 	VPMOVSXWD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
-	JMP         done74
+	JMP         done89
 
-kind75:
+kind90:
 	VPMOVZXWD.Z (DX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done74
+	JMP         done89
 
-done74:
+done89:
 	VSUBPS  Z4, Z8, Z8
 	VMULPS  Z0, Z8, Z8
 	VMOVUPS Z8, K1, (BX)
@@ -3609,10 +4021,10 @@ done74:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000010, AX
-	JMP     some70
+	JMP     some85
 
-done71:
-	DECQ 264(CX)
+done86:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -3640,7 +4052,9 @@ TEXT ·dequantizeAVX512I16F64(SB), NOSPLIT, $64-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
+	JNE   shared3
+	CMPB  284(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -3650,235 +4064,323 @@ TEXT ·dequantizeAVX512I16F64(SB), NOSPLIT, $64-16
 	JEQ   other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -32(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -32(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x03, R12
+	NEGQ        R12
+	ADDQ        $0x08, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z0
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z2
+	VPERMPD     Z0, Z2, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
 
+near6:
 run5:
-	VBROADCASTSD (SI), Z0
-	VBROADCASTSD 1024(SI), Z1
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD 1024(SI), Z3
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, DI
-	JGT  rest11
+whole7:
+	CMPQ R13, DI
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	CMPB      272(CX), $0x00
-	JNE       kind15
-	VPMOVSXWD (DX)(R12*2), Y2
-	VCVTDQ2PD Y2, Z2
-	VPMOVSXWD 16(DX)(R12*2), Y3
-	VCVTDQ2PD Y3, Z3
-	VPMOVSXWD 32(DX)(R12*2), Y4
+asked14:
+	CMPB      280(CX), $0x00
+	JNE       kind16
+	VPMOVSXWD (DX)(R13*2), Y4
 	VCVTDQ2PD Y4, Z4
-	VPMOVSXWD 48(DX)(R12*2), Y5
+	VPMOVSXWD 16(DX)(R13*2), Y5
 	VCVTDQ2PD Y5, Z5
-	JMP       done14
+	VPMOVSXWD 32(DX)(R13*2), Y6
+	VCVTDQ2PD Y6, Z6
+	VPMOVSXWD 48(DX)(R13*2), Y7
+	VCVTDQ2PD Y7, Z7
+	JMP       done15
 
-kind15:
-	VPMOVZXWD (DX)(R12*2), Y2
-	VCVTDQ2PD Y2, Z2
-	VPMOVZXWD 16(DX)(R12*2), Y3
-	VCVTDQ2PD Y3, Z3
-	VPMOVZXWD 32(DX)(R12*2), Y4
+kind16:
+	VPMOVZXWD (DX)(R13*2), Y4
 	VCVTDQ2PD Y4, Z4
-	VPMOVZXWD 48(DX)(R12*2), Y5
+	VPMOVZXWD 16(DX)(R13*2), Y5
 	VCVTDQ2PD Y5, Z5
-	VMOVAPD   Z2, Z2
-	VMOVAPD   Z3, Z3
+	VPMOVZXWD 32(DX)(R13*2), Y6
+	VCVTDQ2PD Y6, Z6
+	VPMOVZXWD 48(DX)(R13*2), Y7
+	VCVTDQ2PD Y7, Z7
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done14
+	VMOVAPD   Z6, Z6
+	VMOVAPD   Z7, Z7
+	JMP       done15
 
-done14:
-	VSUBPD    Z1, Z2, Z2
-	VSUBPD    Z1, Z3, Z3
-	VSUBPD    Z1, Z4, Z4
-	VSUBPD    Z1, Z5, Z5
-	VMULPD    Z0, Z2, Z2
-	VMULPD    Z0, Z3, Z3
-	VMULPD    Z0, Z4, Z4
-	VMULPD    Z0, Z5, Z5
+done15:
+	VSUBPD    Z3, Z4, Z4
+	VSUBPD    Z3, Z5, Z5
+	VSUBPD    Z3, Z6, Z6
+	VSUBPD    Z3, Z7, Z7
+	VMULPD    Z2, Z4, Z4
+	VMULPD    Z2, Z5, Z5
+	VMULPD    Z2, Z6, Z6
+	VMULPD    Z2, Z7, Z7
+	CMPB      284(CX), $0x00
+	JNE       join18
 	CMPB      76(CX), $0x00
-	JNE       around17
-	VMOVDQU64 Z2, (BX)(R12*8)
-	VMOVDQU64 Z3, 64(BX)(R12*8)
-	VMOVDQU64 Z4, 128(BX)(R12*8)
-	VMOVDQU64 Z5, 192(BX)(R12*8)
+	JNE       around20
+	VMOVDQU64 Z4, (BX)(R13*8)
+	VMOVDQU64 Z5, 64(BX)(R13*8)
+	VMOVDQU64 Z6, 128(BX)(R13*8)
+	VMOVDQU64 Z7, 192(BX)(R13*8)
 
-stored18:
-	ADDQ $0x00000020, R12
-	CMPQ R12, DI
-	JLE  next10
+stored21:
+joined19:
+	ADDQ $0x00000020, R13
+	CMPQ R13, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	TESTQ R10, R10
+	JNE   some22
 
-line19:
-	CMPQ  R11, $0x00000008
-	JLT   lines20
-	TESTQ R9, R9
-	JNE   some21
+asked23:
+	CMPQ      R12, $0x00000010
+	JLT       fewer24
+	CMPB      280(CX), $0x00
+	JNE       kind26
+	VPMOVSXWD (DX)(R13*2), Y4
+	VCVTDQ2PD Y4, Z4
+	VPMOVSXWD 16(DX)(R13*2), Y5
+	VCVTDQ2PD Y5, Z5
+	JMP       done25
 
-asked22:
-	CMPB      272(CX), $0x00
-	JNE       kind24
-	VPMOVSXWD (DX)(R12*2), Y2
-	VCVTDQ2PD Y2, Z2
-	JMP       done23
+kind26:
+	VPMOVZXWD (DX)(R13*2), Y4
+	VCVTDQ2PD Y4, Z4
+	VPMOVZXWD 16(DX)(R13*2), Y5
+	VCVTDQ2PD Y5, Z5
+	VMOVAPD   Z4, Z4
+	VMOVAPD   Z5, Z5
+	JMP       done25
 
-kind24:
-	VPMOVZXWD (DX)(R12*2), Y2
-	VCVTDQ2PD Y2, Z2
-	VMOVAPD   Z2, Z2
-	JMP       done23
-
-done23:
-	VSUBPD    Z1, Z2, Z2
-	VMULPD    Z0, Z2, Z2
+done25:
+	VSUBPD    Z3, Z4, Z4
+	VSUBPD    Z3, Z5, Z5
+	VMULPD    Z2, Z4, Z4
+	VMULPD    Z2, Z5, Z5
+	CMPB      284(CX), $0x00
+	JNE       join28
 	CMPB      76(CX), $0x00
-	JNE       around26
-	VMOVDQU64 Z2, (BX)(R12*8)
+	JNE       around30
+	VMOVDQU64 Z4, (BX)(R13*8)
+	VMOVDQU64 Z5, 64(BX)(R13*8)
 
-stored27:
-	ADDQ $0x00000008, R12
-	SUBQ $0x00000008, R11
-	JMP  line19
+stored31:
+joined29:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-lines20:
-	CMPB 275(CX), $0x00
-	JNE  tail28
+fewer24:
+	CMPB 283(CX), $0x00
+	JNE  tail32
 
-some7:
-some29:
-	TESTQ R11, R11
-	JLE   done30
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some31
+some8:
+some33:
+	TESTQ       R12, R12
+	JLE         done34
+	MOVQ        $-1, R14
+	BZHIQ       R12, R14, R14
+	KMOVW       R14, K1
+	CMPB        280(CX), $0x00
+	JNE         kind36
+	VPMOVSXWD.Z (DX)(R13*2), K1, Y4
+	VCVTDQ2PD   Y4, Z4
+	JMP         done35
 
-asked32:
-	CMPB        272(CX), $0x00
-	JNE         kind34
-	VPMOVSXWD.Z (DX)(R12*2), K1, Y2
-	VCVTDQ2PD   Y2, Z2
-	JMP         done33
+kind36:
+	VPMOVZXWD.Z (DX)(R13*2), K1, Y4
+	VCVTDQ2PD   Y4, Z4
+	VMOVAPD     Z4, Z4
+	JMP         done35
 
-kind34:
-	VPMOVZXWD.Z (DX)(R12*2), K1, Y2
-	VCVTDQ2PD   Y2, Z2
-	VMOVAPD     Z2, Z2
-	JMP         done33
+done35:
+	VSUBPD  Z3, Z4, Z4
+	VMULPD  Z2, Z4, Z4
+	CMPB    284(CX), $0x00
+	JNE     join38
+	VMOVUPD Z4, K1, (BX)(R13*8)
 
-done33:
-	VSUBPD  Z1, Z2, Z2
-	VMULPD  Z0, Z2, Z2
-	VMOVUPD Z2, K1, (BX)(R12*8)
-	ADDQ    $0x00000008, R12
-	SUBQ    $0x00000008, R11
-	JMP     some29
+joined39:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+	JMP  some33
 
-done30:
-	CMPB 275(CX), $0x00
-	JNE  taken36
+done34:
+	CMPB 283(CX), $0x00
+	JNE  taken40
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ R8
-	JNE  run5
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000008, SI
+	DECQ      R8
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none41
+	MOVQ      $0x00000008, R12
+	SUBQ      256(CX), R12
+	JEQ       none41
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPD   Z0, Z1, Z0
+	VMOVDQU64 Z0, K1, (R9)
+
+none41:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x03, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x03, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*2)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*2)
+	JMP        asked14
 
-around17:
-	VMOVNTDQ Z2, (BX)(R12*8)
-	VMOVNTDQ Z3, 64(BX)(R12*8)
-	VMOVNTDQ Z4, 128(BX)(R12*8)
-	VMOVNTDQ Z5, 192(BX)(R12*8)
-	JMP      stored18
+around20:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	VMOVNTDQ Z5, 64(BX)(R13*8)
+	VMOVNTDQ Z6, 128(BX)(R13*8)
+	VMOVNTDQ Z7, 192(BX)(R13*8)
+	JMP      stored21
 
-some21:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked22
+join18:
+	VMOVDQA64 Z1, Z8
+	VPERMI2PD Z4, Z0, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z6, Z5, Z0
+	VMOVNTDQ  Z0, 128(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z7, Z6, Z0
+	VMOVNTDQ  Z0, 192(R9)
+	VMOVDQA64 Z7, Z0
+	ADDQ      $0x00000100, R9
+	JMP       joined19
 
-around26:
-	VMOVNTDQ Z2, (BX)(R12*8)
-	JMP      stored27
+some22:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	JMP        asked23
 
-tail28:
-	TESTQ R11, R11
-	JEQ   done8
+around30:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	VMOVNTDQ Z5, 64(BX)(R13*8)
+	JMP      stored31
+
+join28:
+	VMOVDQA64 Z1, Z6
+	VPERMI2PD Z4, Z0, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z5, Z0
+	ADDQ      $0x00000080, R9
+	JMP       joined29
+
+tail32:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x03, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x03, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some31:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked32
+join38:
+	VMOVDQA64   Z1, Z5
+	VPERMI2PD   Z4, Z0, Z5
+	SUBQ        R12, 256(CX)
+	JG          part42
+	VMOVNTDQ    Z5, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x08, 256(CX)
+	VPERMPD     Z4, Z1, Z0
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z4
+	VPERMPD     Z0, Z4, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
+	JMP         kept43
 
-taken36:
-	ADDQ      R11, R12
+part42:
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z0
+	VPERMPD     Z5, Z0, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
+
+kept43:
+	JMP joined39
+
+taken40:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x03, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z2
-	VMOVNTDQ  Z2, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x03, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R12)
+	JMP       whole7
 
 other2:
-step37:
+step44:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned39
+	JEQ     aligned46
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3888,29 +4390,29 @@ step37:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some40
+	JMP     some47
 
-aligned39:
-turn41:
+aligned46:
+turn48:
 	CMPQ AX, 104(CX)
-	JLT  turns43
+	JLT  turns50
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand44:
+strand51:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block42:
+block49:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near45
+	JEQ        near52
 	PREFETCHT1 (DX)(R12*1)
 
-near45:
-	CMPB      272(CX), $0x00
-	JNE       kind47
+near52:
+	CMPB      280(CX), $0x00
+	JNE       kind54
 	VPMOVSXWD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVSXWD 16(DX), Y3
@@ -3919,9 +4421,9 @@ near45:
 	VCVTDQ2PD Y4, Z4
 	VPMOVSXWD 48(DX), Y5
 	VCVTDQ2PD Y5, Z5
-	JMP       done46
+	JMP       done53
 
-kind47:
+kind54:
 	VPMOVZXWD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVZXWD 16(DX), Y3
@@ -3934,9 +4436,9 @@ kind47:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done46
+	JMP       done53
 
-done46:
+done53:
 	VSUBPD    Z1, Z2, Z2
 	VSUBPD    Z1, Z3, Z3
 	VSUBPD    Z1, Z4, Z4
@@ -3946,67 +4448,67 @@ done46:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around56
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored50
+	JMP       stored57
 
-around49:
+around56:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored50:
+stored57:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block42
+	JNE  block49
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand44
+	JNE  strand51
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn41
+	JMP  turn48
 
-turns43:
-some40:
-some51:
+turns50:
+some47:
+some58:
 	TESTQ      AX, AX
-	JLE        done52
+	JLE        done59
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near53
+	JEQ        near60
 	PREFETCHT1 (DX)(R9*1)
 
-near53:
+near60:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand54:
+strand61:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
-	CMPB         272(CX), $0x00
-	JNE          kind56
+	CMPB         280(CX), $0x00
+	JNE          kind63
 	VPMOVSXWD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
-	JMP          done55
+	JMP          done62
 
-kind56:
+kind63:
 	VPMOVZXWD.Z (DX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done55
+	JMP         done62
 
-done55:
+done62:
 	VSUBPD  Z1, Z2, Z1
 	VMULPD  Z0, Z1, Z0
 	VMOVUPD Z0, K1, (BX)
@@ -4016,7 +4518,7 @@ done55:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000008, R10
 	DECQ    R9
-	JNE     strand54
+	JNE     strand61
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -4024,29 +4526,29 @@ done55:
 	ADDQ    $+16, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000008, AX
-	JMP     some51
+	JMP     some58
 
-done52:
+done59:
 	TESTQ DI, DI
-	JL    whole58
+	JL    whole65
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned39
+	JMP   aligned46
 
-whole58:
+whole65:
 	DECQ R8
-	JEQ  steps38
+	JEQ  steps45
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step37
+	JMP  step44
 
-steps38:
+steps45:
 	VZEROUPPER
 	RET
 
@@ -4064,33 +4566,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block60:
+block67:
 	CMPQ       AX, $0x00000020
-	JLT        blocks61
+	JLT        blocks68
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near62
+	JEQ        near69
 	PREFETCHT1 (DX)(R8*1)
 
-near62:
+near69:
 	CMPB    72(CX), $0x00
-	JEQ     loaded63
+	JEQ     loaded70
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded63:
+loaded70:
 	CMPB    73(CX), $0x00
-	JEQ     loaded64
+	JEQ     loaded71
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded64:
-	CMPB      272(CX), $0x00
-	JNE       kind66
+loaded71:
+	CMPB      280(CX), $0x00
+	JNE       kind73
 	VPMOVSXWD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVSXWD 16(DX), Y9
@@ -4099,9 +4601,9 @@ loaded64:
 	VCVTDQ2PD Y10, Z10
 	VPMOVSXWD 48(DX), Y11
 	VCVTDQ2PD Y11, Z11
-	JMP       done65
+	JMP       done72
 
-kind66:
+kind73:
 	VPMOVZXWD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVZXWD 16(DX), Y9
@@ -4114,9 +4616,9 @@ kind66:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done65
+	JMP       done72
 
-done65:
+done72:
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
 	VSUBPD    Z6, Z10, Z10
@@ -4126,57 +4628,57 @@ done65:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around68
+	JNE       around75
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored69
+	JMP       stored76
 
-around68:
+around75:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored69:
+stored76:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block60
+	JMP  block67
 
-blocks61:
-some70:
+blocks68:
+some77:
 	TESTQ     AX, AX
-	JLE       done71
+	JLE       done78
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded72
+	JEQ       loaded79
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded72:
+loaded79:
 	CMPB      73(CX), $0x00
-	JEQ       loaded73
+	JEQ       loaded80
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded73:
-	CMPB        272(CX), $0x00
-	JNE         kind75
+loaded80:
+	CMPB        280(CX), $0x00
+	JNE         kind82
 	VPMOVSXWD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
-	JMP         done74
+	JMP         done81
 
-kind75:
+kind82:
 	VPMOVZXWD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done74
+	JMP         done81
 
-done74:
+done81:
 	VSUBPD  Z4, Z8, Z8
 	VMULPD  Z0, Z8, Z8
 	VMOVUPD Z8, K1, (BX)
@@ -4185,10 +4687,10 @@ done74:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000008, AX
-	JMP     some70
+	JMP     some77
 
-done71:
-	DECQ 264(CX)
+done78:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -4221,7 +4723,7 @@ TEXT ·dequantizeAVX512I16H16(SB), NOSPLIT, $64-16
 	TESTQ        R8, R8
 	JEQ          one1
 	MOVQ         112(CX), SI
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -4241,7 +4743,7 @@ run5:
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS 1024(SI), Z6
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -4253,7 +4755,7 @@ next10:
 	JNE   some12
 
 asked13:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind15
 	VPMOVSXWD (DX)(R12*2), Z7
 	VCVTDQ2PS Z7, Z7
@@ -4289,7 +4791,7 @@ done14:
 	VMULPS    Z5, Z8, Z8
 	VMULPS    Z5, Z9, Z9
 	VMULPS    Z5, Z10, Z10
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind18
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
@@ -4344,51 +4846,50 @@ done17:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line24:
-	CMPQ  R11, $0x00000020
-	JLT   lines25
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done8
 	TESTQ R9, R9
-	JNE   some26
+	JNE   some24
 
-asked27:
-	CMPB      272(CX), $0x00
-	JNE       kind29
+asked25:
+	CMPQ      R11, $0x00000020
+	JLT       fewer26
+	CMPB      280(CX), $0x00
+	JNE       kind28
 	VPMOVSXWD (DX)(R12*2), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVSXWD 32(DX)(R12*2), Z8
 	VCVTDQ2PS Z8, Z8
-	JMP       done28
+	JMP       done27
 
-kind29:
+kind28:
 	VPMOVZXWD (DX)(R12*2), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVZXWD 32(DX)(R12*2), Z8
 	VCVTDQ2PS Z8, Z8
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done28
+	JMP       done27
 
-done28:
+done27:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VMULPS    Z5, Z7, Z7
 	VMULPS    Z5, Z8, Z8
-	CMPB      273(CX), $0x00
-	JNE       kind32
+	CMPB      281(CX), $0x00
+	JNE       kind31
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	CMPB      76(CX), $0x00
-	JNE       around33
+	JNE       around32
 	VMOVDQU64 Y7, (BX)(R12*2)
 	VMOVDQU64 Y8, 32(BX)(R12*2)
 
-stored34:
-	JMP done31
+stored33:
+	JMP done30
 
-kind32:
+kind31:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z9
 	VPADDD    Z2, Z7, K1, Z9
@@ -4402,52 +4903,47 @@ kind32:
 	VMOVDQA64 Z9, Z7
 	VPERMT2W  Z10, Z4, Z7
 	CMPB      76(CX), $0x00
-	JNE       around36
+	JNE       around35
 	VMOVDQU64 Z7, (BX)(R12*2)
 
-stored37:
-	JMP done31
+stored36:
+	JMP done30
 
-done31:
+done30:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line24
 
-lines25:
-	CMPB  275(CX), $0x00
-	JNE   tail38
-	CMPQ  R11, $0x00000010
-	JLT   fewer39
-	TESTQ R9, R9
-	JNE   some40
-
-asked41:
-	CMPB      272(CX), $0x00
-	JNE       kind43
+fewer26:
+	CMPB      283(CX), $0x00
+	JNE       tail37
+	CMPQ      R11, $0x00000010
+	JLT       fewer38
+	CMPB      280(CX), $0x00
+	JNE       kind40
 	VPMOVSXWD (DX)(R12*2), Z7
 	VCVTDQ2PS Z7, Z7
-	JMP       done42
+	JMP       done39
 
-kind43:
+kind40:
 	VPMOVZXWD (DX)(R12*2), Z7
 	VCVTDQ2PS Z7, Z7
 	VMOVAPS   Z7, Z7
-	JMP       done42
+	JMP       done39
 
-done42:
+done39:
 	VSUBPS    Z6, Z7, Z7
 	VMULPS    Z5, Z7, Z7
-	CMPB      273(CX), $0x00
-	JNE       kind46
+	CMPB      281(CX), $0x00
+	JNE       kind43
 	VCVTPS2PH $0x00, Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around47
+	JNE       around44
 	VMOVDQU64 Y7, (BX)(R12*2)
 
-stored48:
-	JMP done45
+stored45:
+	JMP done42
 
-kind46:
+kind43:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K1, Z8
@@ -4456,50 +4952,46 @@ kind46:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around47
 	VMOVDQU64 Y7, (BX)(R12*2)
 
-stored51:
-	JMP done45
+stored48:
+	JMP done42
 
-done45:
+done42:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
-fewer39:
+fewer38:
 some7:
-some52:
-	TESTQ R11, R11
-	JLE   done53
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some54
-
-asked55:
-	CMPB        272(CX), $0x00
-	JNE         kind57
+some49:
+	TESTQ       R11, R11
+	JLE         done50
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
+	CMPB        280(CX), $0x00
+	JNE         kind52
 	VPMOVSXWD.Z (DX)(R12*2), K1, Z7
 	VCVTDQ2PS   Z7, Z7
-	JMP         done56
+	JMP         done51
 
-kind57:
+kind52:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done56
+	JMP         done51
 
-done56:
+done51:
 	VSUBPS    Z6, Z7, Z7
 	VMULPS    Z5, Z7, Z7
-	CMPB      273(CX), $0x00
-	JNE       kind60
+	CMPB      281(CX), $0x00
+	JNE       kind55
 	VCVTPS2PH $0x00, Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)(R12*2)
-	JMP       done59
+	JMP       done54
 
-kind60:
+kind55:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -4508,16 +5000,16 @@ kind60:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)(R12*2)
-	JMP       done59
+	JMP       done54
 
-done59:
+done54:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  some52
+	JMP  some49
 
-done53:
-	CMPB 275(CX), $0x00
-	JNE  taken62
+done50:
+	CMPB 283(CX), $0x00
+	JNE  taken57
 
 done8:
 	ADDQ 152(CX), R10
@@ -4537,7 +5029,7 @@ head9:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -4561,59 +5053,50 @@ around22:
 	VMOVNTDQ Z8, 64(BX)(R12*2)
 	JMP      stored23
 
-some26:
+some24:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked27
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked25
 
-around33:
+around32:
 	VMOVNTDQ Y7, (BX)(R12*2)
 	VMOVNTDQ Y8, 32(BX)(R12*2)
-	JMP      stored34
+	JMP      stored33
 
-around36:
+around35:
 	VMOVNTDQ Z7, (BX)(R12*2)
-	JMP      stored37
+	JMP      stored36
 
-tail38:
+tail37:
 	TESTQ R11, R11
 	JEQ   done8
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some7
 
-some40:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked41
+around44:
+	VMOVNTDQ Y7, (BX)(R12*2)
+	JMP      stored45
 
 around47:
 	VMOVNTDQ Y7, (BX)(R12*2)
 	JMP      stored48
 
-around50:
-	VMOVNTDQ Y7, (BX)(R12*2)
-	JMP      stored51
-
-some54:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked55
-
-taken62:
+taken57:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -4622,12 +5105,12 @@ taken62:
 	JMP       whole6
 
 other2:
-step63:
+step58:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned65
+	JEQ     aligned60
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -4637,30 +5120,30 @@ step63:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some66
+	JMP     some61
 
-aligned65:
-turn67:
+aligned60:
+turn62:
 	CMPQ AX, 104(CX)
-	JLT  turns69
+	JLT  turns64
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand70:
+strand65:
 	VBROADCASTSS (R11), Z5
 	VBROADCASTSS 1024(R11), Z6
 	MOVQ         104(CX), R9
 
-block68:
+block63:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near71
+	JEQ        near66
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near71:
-	CMPB      272(CX), $0x00
-	JNE       kind73
+near66:
+	CMPB      280(CX), $0x00
+	JNE       kind68
 	VPMOVSXWD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVSXWD 32(DX), Z8
@@ -4669,9 +5152,9 @@ near71:
 	VCVTDQ2PS Z9, Z9
 	VPMOVSXWD 96(DX), Z10
 	VCVTDQ2PS Z10, Z10
-	JMP       done72
+	JMP       done67
 
-kind73:
+kind68:
 	VPMOVZXWD (DX), Z7
 	VCVTDQ2PS Z7, Z7
 	VPMOVZXWD 32(DX), Z8
@@ -4684,9 +5167,9 @@ kind73:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done72
+	JMP       done67
 
-done72:
+done67:
 	VSUBPS    Z6, Z7, Z7
 	VSUBPS    Z6, Z8, Z8
 	VSUBPS    Z6, Z9, Z9
@@ -4695,30 +5178,30 @@ done72:
 	VMULPS    Z5, Z8, Z8
 	VMULPS    Z5, Z9, Z9
 	VMULPS    Z5, Z10, Z10
-	CMPB      273(CX), $0x00
-	JNE       kind76
+	CMPB      281(CX), $0x00
+	JNE       kind71
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around77
+	JNE       around72
 	VMOVDQU64 Y7, (BX)
 	VMOVDQU64 Y8, 32(BX)
 	VMOVDQU64 Y9, 64(BX)
 	VMOVDQU64 Y10, 96(BX)
-	JMP       stored78
+	JMP       stored73
 
-around77:
+around72:
 	VMOVNTDQ Y7, (BX)
 	VMOVNTDQ Y8, 32(BX)
 	VMOVNTDQ Y9, 64(BX)
 	VMOVNTDQ Y10, 96(BX)
 
-stored78:
-	JMP done75
+stored73:
+	JMP done70
 
-kind76:
+kind71:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z11
 	VPADDD    Z2, Z7, K1, Z11
@@ -4744,75 +5227,75 @@ kind76:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around80
+	JNE       around75
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored81
+	JMP       stored76
 
-around80:
+around75:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored81:
-	JMP done75
+stored76:
+	JMP done70
 
-done75:
+done70:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block68
+	JNE  block63
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand70
+	JNE  strand65
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn67
+	JMP  turn62
 
-turns69:
-some66:
-some82:
+turns64:
+some61:
+some77:
 	TESTQ      AX, AX
-	JLE        done83
+	JLE        done78
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near84
+	JEQ        near79
 	PREFETCHT1 (DX)(R9*1)
 
-near84:
+near79:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand85:
+strand80:
 	VBROADCASTSS (R10), Z5
 	VBROADCASTSS 1024(R10), Z6
-	CMPB         272(CX), $0x00
-	JNE          kind87
+	CMPB         280(CX), $0x00
+	JNE          kind82
 	VPMOVSXWD.Z  (DX), K1, Z7
 	VCVTDQ2PS    Z7, Z7
-	JMP          done86
+	JMP          done81
 
-kind87:
+kind82:
 	VPMOVZXWD.Z (DX), K1, Z7
 	VCVTDQ2PS   Z7, Z7
 	VMOVAPS     Z7, Z7
-	JMP         done86
+	JMP         done81
 
-done86:
+done81:
 	VSUBPS    Z6, Z7, Z6
 	VMULPS    Z5, Z6, Z5
-	CMPB      273(CX), $0x00
-	JNE       kind90
+	CMPB      281(CX), $0x00
+	JNE       kind85
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done89
+	JMP       done84
 
-kind90:
+kind85:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -4821,16 +5304,16 @@ kind90:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done89
+	JMP       done84
 
-done89:
+done84:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand85
+	JNE  strand80
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -4838,29 +5321,29 @@ done89:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some82
+	JMP  some77
 
-done83:
+done78:
 	TESTQ DI, DI
-	JL    whole92
+	JL    whole87
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned65
+	JMP   aligned60
 
-whole92:
+whole87:
 	DECQ R8
-	JEQ  steps64
+	JEQ  steps59
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step63
+	JMP  step58
 
-steps64:
+steps59:
 	VZEROUPPER
 	RET
 
@@ -4878,34 +5361,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block94:
+block89:
 	CMPQ       AX, $0x00000040
-	JLT        blocks95
+	JLT        blocks90
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near96
+	JEQ        near91
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near96:
+near91:
 	CMPB    72(CX), $0x00
-	JEQ     loaded97
+	JEQ     loaded92
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded97:
+loaded92:
 	CMPB    73(CX), $0x00
-	JEQ     loaded98
+	JEQ     loaded93
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded98:
-	CMPB      272(CX), $0x00
-	JNE       kind100
+loaded93:
+	CMPB      280(CX), $0x00
+	JNE       kind95
 	VPMOVSXWD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVSXWD 32(DX), Z14
@@ -4914,9 +5397,9 @@ loaded98:
 	VCVTDQ2PS Z15, Z15
 	VPMOVSXWD 96(DX), Z16
 	VCVTDQ2PS Z16, Z16
-	JMP       done99
+	JMP       done94
 
-kind100:
+kind95:
 	VPMOVZXWD (DX), Z13
 	VCVTDQ2PS Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -4929,9 +5412,9 @@ kind100:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done99
+	JMP       done94
 
-done99:
+done94:
 	VSUBPS    Z9, Z13, Z13
 	VSUBPS    Z10, Z14, Z14
 	VSUBPS    Z11, Z15, Z15
@@ -4940,30 +5423,30 @@ done99:
 	VMULPS    Z6, Z14, Z14
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
-	CMPB      273(CX), $0x00
-	JNE       kind103
+	CMPB      281(CX), $0x00
+	JNE       kind98
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	CMPB      76(CX), $0x00
-	JNE       around104
+	JNE       around99
 	VMOVDQU64 Y13, (BX)
 	VMOVDQU64 Y14, 32(BX)
 	VMOVDQU64 Y15, 64(BX)
 	VMOVDQU64 Y16, 96(BX)
-	JMP       stored105
+	JMP       stored100
 
-around104:
+around99:
 	VMOVNTDQ Y13, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored105:
-	JMP done102
+stored100:
+	JMP done97
 
-kind103:
+kind98:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -4989,65 +5472,65 @@ kind103:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around107
+	JNE       around102
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored108
+	JMP       stored103
 
-around107:
+around102:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored108:
-	JMP done102
+stored103:
+	JMP done97
 
-done102:
+done97:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block94
+	JMP  block89
 
-blocks95:
-some109:
+blocks90:
+some104:
 	TESTQ     AX, AX
-	JLE       done110
+	JLE       done105
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded111
+	JEQ       loaded106
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded111:
+loaded106:
 	CMPB      73(CX), $0x00
-	JEQ       loaded112
+	JEQ       loaded107
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded112:
-	CMPB        272(CX), $0x00
-	JNE         kind114
+loaded107:
+	CMPB        280(CX), $0x00
+	JNE         kind109
 	VPMOVSXWD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
-	JMP         done113
+	JMP         done108
 
-kind114:
+kind109:
 	VPMOVZXWD.Z (DX), K1, Z13
 	VCVTDQ2PS   Z13, Z13
 	VMOVAPS     Z13, Z13
-	JMP         done113
+	JMP         done108
 
-done113:
+done108:
 	VSUBPS    Z9, Z13, Z13
 	VMULPS    Z5, Z13, Z13
-	CMPB      273(CX), $0x00
-	JNE       kind117
+	CMPB      281(CX), $0x00
+	JNE       kind112
 	VCVTPS2PH $0x00, Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done116
+	JMP       done111
 
-kind117:
+kind112:
 	VPTESTMD  Z0, Z13, K2
 	VPADDD    Z1, Z13, Z14
 	VPADDD    Z2, Z13, K2, Z14
@@ -5056,18 +5539,18 @@ kind117:
 	VPSRLD    $0x10, Z14, Z13
 	VPMOVDW   Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done116
+	JMP       done111
 
-done116:
+done111:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some109
+	JMP  some104
 
-done110:
-	DECQ 264(CX)
+done105:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -5095,7 +5578,9 @@ TEXT ·dequantizeAVX512I32F32(SB), NOSPLIT, $64-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
+	JNE   shared3
+	CMPB  284(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -5105,256 +5590,410 @@ TEXT ·dequantizeAVX512I32F32(SB), NOSPLIT, $64-16
 	JEQ   other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z0
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z2
+	VPERMPS     Z0, Z2, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
 
+near6:
 run5:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS 1024(SI), Z1
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS 1024(SI), Z3
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, DI
-	JGT  rest11
+whole7:
+	CMPQ R13, DI
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	VMOVDQU32     (DX)(R12*4), Z3
-	VXORPS        Z2, Z2, Z2
-	VCVTDQ2PD     Y3, Z4
-	VCVTPS2PD     Y1, Z5
-	VSUBPD        Z5, Z4, Z4
-	VCVTPD2PS     Z4, Y2
-	VEXTRACTF64X4 $0x01, Z3, Y3
-	VCVTDQ2PD     Y3, Z3
-	VEXTRACTF64X4 $0x01, Z1, Y4
-	VCVTPS2PD     Y4, Z4
-	VSUBPD        Z4, Z3, Z3
-	VCVTPD2PS     Z3, Y3
-	VINSERTF64X4  $0x01, Y3, Z2, Z2
-	VMOVDQU32     64(DX)(R12*4), Z4
-	VXORPS        Z3, Z3, Z3
-	VCVTDQ2PD     Y4, Z5
-	VCVTPS2PD     Y1, Z6
-	VSUBPD        Z6, Z5, Z5
-	VCVTPD2PS     Z5, Y3
-	VEXTRACTF64X4 $0x01, Z4, Y4
-	VCVTDQ2PD     Y4, Z4
-	VEXTRACTF64X4 $0x01, Z1, Y5
-	VCVTPS2PD     Y5, Z5
-	VSUBPD        Z5, Z4, Z4
-	VCVTPD2PS     Z4, Y4
-	VINSERTF64X4  $0x01, Y4, Z3, Z3
-	VMOVDQU32     128(DX)(R12*4), Z5
+asked14:
+	VMOVDQU32     (DX)(R13*4), Z5
 	VXORPS        Z4, Z4, Z4
 	VCVTDQ2PD     Y5, Z6
-	VCVTPS2PD     Y1, Z7
+	VCVTPS2PD     Y3, Z7
 	VSUBPD        Z7, Z6, Z6
 	VCVTPD2PS     Z6, Y4
 	VEXTRACTF64X4 $0x01, Z5, Y5
 	VCVTDQ2PD     Y5, Z5
-	VEXTRACTF64X4 $0x01, Z1, Y6
+	VEXTRACTF64X4 $0x01, Z3, Y6
 	VCVTPS2PD     Y6, Z6
 	VSUBPD        Z6, Z5, Z5
 	VCVTPD2PS     Z5, Y5
 	VINSERTF64X4  $0x01, Y5, Z4, Z4
-	VMOVDQU32     192(DX)(R12*4), Z6
+	VMOVDQU32     64(DX)(R13*4), Z6
 	VXORPS        Z5, Z5, Z5
 	VCVTDQ2PD     Y6, Z7
-	VCVTPS2PD     Y1, Z8
+	VCVTPS2PD     Y3, Z8
 	VSUBPD        Z8, Z7, Z7
 	VCVTPD2PS     Z7, Y5
 	VEXTRACTF64X4 $0x01, Z6, Y6
 	VCVTDQ2PD     Y6, Z6
-	VEXTRACTF64X4 $0x01, Z1, Y7
+	VEXTRACTF64X4 $0x01, Z3, Y7
 	VCVTPS2PD     Y7, Z7
 	VSUBPD        Z7, Z6, Z6
 	VCVTPD2PS     Z6, Y6
 	VINSERTF64X4  $0x01, Y6, Z5, Z5
-	VMULPS        Z0, Z2, Z2
-	VMULPS        Z0, Z3, Z3
-	VMULPS        Z0, Z4, Z4
-	VMULPS        Z0, Z5, Z5
+	VMOVDQU32     128(DX)(R13*4), Z7
+	VXORPS        Z6, Z6, Z6
+	VCVTDQ2PD     Y7, Z8
+	VCVTPS2PD     Y3, Z9
+	VSUBPD        Z9, Z8, Z8
+	VCVTPD2PS     Z8, Y6
+	VEXTRACTF64X4 $0x01, Z7, Y7
+	VCVTDQ2PD     Y7, Z7
+	VEXTRACTF64X4 $0x01, Z3, Y8
+	VCVTPS2PD     Y8, Z8
+	VSUBPD        Z8, Z7, Z7
+	VCVTPD2PS     Z7, Y7
+	VINSERTF64X4  $0x01, Y7, Z6, Z6
+	VMOVDQU32     192(DX)(R13*4), Z8
+	VXORPS        Z7, Z7, Z7
+	VCVTDQ2PD     Y8, Z9
+	VCVTPS2PD     Y3, Z10
+	VSUBPD        Z10, Z9, Z9
+	VCVTPD2PS     Z9, Y7
+	VEXTRACTF64X4 $0x01, Z8, Y8
+	VCVTDQ2PD     Y8, Z8
+	VEXTRACTF64X4 $0x01, Z3, Y9
+	VCVTPS2PD     Y9, Z9
+	VSUBPD        Z9, Z8, Z8
+	VCVTPD2PS     Z8, Y8
+	VINSERTF64X4  $0x01, Y8, Z7, Z7
+	VMULPS        Z2, Z4, Z4
+	VMULPS        Z2, Z5, Z5
+	VMULPS        Z2, Z6, Z6
+	VMULPS        Z2, Z7, Z7
+	CMPB          284(CX), $0x00
+	JNE           join15
 	CMPB          76(CX), $0x00
-	JNE           around14
-	VMOVDQU64     Z2, (BX)(R12*4)
-	VMOVDQU64     Z3, 64(BX)(R12*4)
-	VMOVDQU64     Z4, 128(BX)(R12*4)
-	VMOVDQU64     Z5, 192(BX)(R12*4)
+	JNE           around17
+	VMOVDQU64     Z4, (BX)(R13*4)
+	VMOVDQU64     Z5, 64(BX)(R13*4)
+	VMOVDQU64     Z6, 128(BX)(R13*4)
+	VMOVDQU64     Z7, 192(BX)(R13*4)
 
-stored15:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next10
+stored18:
+joined16:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	CMPQ  R12, $0x00000020
+	JLT   fewer19
+	TESTQ R10, R10
+	JNE   some20
 
-line16:
-	CMPQ  R11, $0x00000010
-	JLT   lines17
-	TESTQ R9, R9
-	JNE   some18
-
-asked19:
-	VMOVDQU32     (DX)(R12*4), Z3
-	VXORPS        Z2, Z2, Z2
-	VCVTDQ2PD     Y3, Z4
-	VCVTPS2PD     Y1, Z5
-	VSUBPD        Z5, Z4, Z4
-	VCVTPD2PS     Z4, Y2
-	VEXTRACTF64X4 $0x01, Z3, Y3
-	VCVTDQ2PD     Y3, Z3
-	VEXTRACTF64X4 $0x01, Z1, Y4
-	VCVTPS2PD     Y4, Z4
-	VSUBPD        Z4, Z3, Z3
-	VCVTPD2PS     Z3, Y3
-	VINSERTF64X4  $0x01, Y3, Z2, Z2
-	VMULPS        Z0, Z2, Z2
+asked21:
+	VMOVDQU32     (DX)(R13*4), Z5
+	VXORPS        Z4, Z4, Z4
+	VCVTDQ2PD     Y5, Z6
+	VCVTPS2PD     Y3, Z7
+	VSUBPD        Z7, Z6, Z6
+	VCVTPD2PS     Z6, Y4
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VCVTDQ2PD     Y5, Z5
+	VEXTRACTF64X4 $0x01, Z3, Y6
+	VCVTPS2PD     Y6, Z6
+	VSUBPD        Z6, Z5, Z5
+	VCVTPD2PS     Z5, Y5
+	VINSERTF64X4  $0x01, Y5, Z4, Z4
+	VMOVDQU32     64(DX)(R13*4), Z6
+	VXORPS        Z5, Z5, Z5
+	VCVTDQ2PD     Y6, Z7
+	VCVTPS2PD     Y3, Z8
+	VSUBPD        Z8, Z7, Z7
+	VCVTPD2PS     Z7, Y5
+	VEXTRACTF64X4 $0x01, Z6, Y6
+	VCVTDQ2PD     Y6, Z6
+	VEXTRACTF64X4 $0x01, Z3, Y7
+	VCVTPS2PD     Y7, Z7
+	VSUBPD        Z7, Z6, Z6
+	VCVTPD2PS     Z6, Y6
+	VINSERTF64X4  $0x01, Y6, Z5, Z5
+	VMULPS        Z2, Z4, Z4
+	VMULPS        Z2, Z5, Z5
+	CMPB          284(CX), $0x00
+	JNE           join22
 	CMPB          76(CX), $0x00
-	JNE           around20
-	VMOVDQU64     Z2, (BX)(R12*4)
+	JNE           around24
+	VMOVDQU64     Z4, (BX)(R13*4)
+	VMOVDQU64     Z5, 64(BX)(R13*4)
 
-stored21:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line16
+stored25:
+joined23:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
 
-lines17:
-	CMPB 275(CX), $0x00
-	JNE  tail22
+fewer19:
+	CMPQ  R12, $0x00000010
+	JLT   fewer26
+	TESTQ R10, R10
+	JNE   some27
 
-some7:
-some23:
-	TESTQ R11, R11
-	JLE   done24
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some25
+asked28:
+	VMOVDQU32     (DX)(R13*4), Z5
+	VXORPS        Z4, Z4, Z4
+	VCVTDQ2PD     Y5, Z6
+	VCVTPS2PD     Y3, Z7
+	VSUBPD        Z7, Z6, Z6
+	VCVTPD2PS     Z6, Y4
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VCVTDQ2PD     Y5, Z5
+	VEXTRACTF64X4 $0x01, Z3, Y6
+	VCVTPS2PD     Y6, Z6
+	VSUBPD        Z6, Z5, Z5
+	VCVTPD2PS     Z5, Y5
+	VINSERTF64X4  $0x01, Y5, Z4, Z4
+	VMULPS        Z2, Z4, Z4
+	CMPB          284(CX), $0x00
+	JNE           join29
+	CMPB          76(CX), $0x00
+	JNE           around31
+	VMOVDQU64     Z4, (BX)(R13*4)
 
-asked26:
-	VMOVDQU32.Z   (DX)(R12*4), K1, Z3
-	VXORPS        Z2, Z2, Z2
-	VCVTDQ2PD     Y3, Z4
-	VCVTPS2PD     Y1, Z5
-	VSUBPD        Z5, Z4, Z4
-	VCVTPD2PS     Z4, Y2
-	VEXTRACTF64X4 $0x01, Z3, Y3
-	VCVTDQ2PD     Y3, Z3
-	VEXTRACTF64X4 $0x01, Z1, Y4
-	VCVTPS2PD     Y4, Z4
-	VSUBPD        Z4, Z3, Z3
-	VCVTPD2PS     Z3, Y3
-	VINSERTF64X4  $0x01, Y3, Z2, Z2
-	VMULPS        Z0, Z2, Z2
-	VMOVUPS       Z2, K1, (BX)(R12*4)
-	ADDQ          $0x00000010, R12
-	SUBQ          $0x00000010, R11
-	JMP           some23
+stored32:
+joined30:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-done24:
-	CMPB 275(CX), $0x00
-	JNE  taken27
+fewer26:
+	CMPB 283(CX), $0x00
+	JNE  tail33
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run5
+some8:
+some34:
+	TESTQ R12, R12
+	JLE   done35
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some36
+
+asked37:
+	VMOVDQU32.Z   (DX)(R13*4), K1, Z5
+	VXORPS        Z4, Z4, Z4
+	VCVTDQ2PD     Y5, Z6
+	VCVTPS2PD     Y3, Z7
+	VSUBPD        Z7, Z6, Z6
+	VCVTPD2PS     Z6, Y4
+	VEXTRACTF64X4 $0x01, Z5, Y5
+	VCVTDQ2PD     Y5, Z5
+	VEXTRACTF64X4 $0x01, Z3, Y6
+	VCVTPS2PD     Y6, Z6
+	VSUBPD        Z6, Z5, Z5
+	VCVTPD2PS     Z5, Y5
+	VINSERTF64X4  $0x01, Y5, Z4, Z4
+	VMULPS        Z2, Z4, Z4
+	CMPB          284(CX), $0x00
+	JNE           join38
+	VMOVUPS       Z4, K1, (BX)(R13*4)
+
+joined39:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some34
+
+done35:
+	CMPB 283(CX), $0x00
+	JNE  taken40
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none41
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none41
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z0, Z1, Z0
+	VMOVDQU32 Z0, K1, (R9)
+
+none41:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*4)
-	PREFETCHT1 64(R11)(R12*4)
-	PREFETCHT1 128(R11)(R12*4)
-	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*4)
+	PREFETCHT1 64(R12)(R13*4)
+	PREFETCHT1 128(R12)(R13*4)
+	PREFETCHT1 192(R12)(R13*4)
+	JMP        asked14
 
-around14:
-	VMOVNTDQ Z2, (BX)(R12*4)
-	VMOVNTDQ Z3, 64(BX)(R12*4)
-	VMOVNTDQ Z4, 128(BX)(R12*4)
-	VMOVNTDQ Z5, 192(BX)(R12*4)
-	JMP      stored15
+around17:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	VMOVNTDQ Z5, 64(BX)(R13*4)
+	VMOVNTDQ Z6, 128(BX)(R13*4)
+	VMOVNTDQ Z7, 192(BX)(R13*4)
+	JMP      stored18
 
-some18:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked19
+join15:
+	VMOVDQA64 Z1, Z8
+	VPERMI2PS Z4, Z0, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z6, Z5, Z0
+	VMOVNTDQ  Z0, 128(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z7, Z6, Z0
+	VMOVNTDQ  Z0, 192(R9)
+	VMOVDQA64 Z7, Z0
+	ADDQ      $0x00000100, R9
+	JMP       joined16
 
-around20:
-	VMOVNTDQ Z2, (BX)(R12*4)
-	JMP      stored21
+some20:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	PREFETCHT1 64(R14)(R13*4)
+	JMP        asked21
 
-tail22:
-	TESTQ R11, R11
-	JEQ   done8
+around24:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	VMOVNTDQ Z5, 64(BX)(R13*4)
+	JMP      stored25
+
+join22:
+	VMOVDQA64 Z1, Z6
+	VPERMI2PS Z4, Z0, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z5, Z0
+	ADDQ      $0x00000080, R9
+	JMP       joined23
+
+some27:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked28
+
+around31:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	JMP      stored32
+
+join29:
+	VMOVDQA64 Z1, Z5
+	VPERMI2PS Z4, Z0, Z5
+	VMOVNTDQ  Z5, (R9)
+	VMOVDQA64 Z4, Z0
+	ADDQ      $0x00000040, R9
+	JMP       joined30
+
+tail33:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some25:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked26
+some36:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked37
 
-taken27:
-	ADDQ      R11, R12
+join38:
+	VMOVDQA64   Z1, Z5
+	VPERMI2PS   Z4, Z0, Z5
+	SUBQ        R12, 256(CX)
+	JG          part42
+	VMOVNTDQ    Z5, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z4, Z1, Z0
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z4
+	VPERMPS     Z0, Z4, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
+	JMP         kept43
+
+part42:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z0
+	VPERMPS     Z5, Z0, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
+
+kept43:
+	JMP joined39
+
+taken40:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z2
-	VMOVNTDQ  Z2, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R12)
+	JMP       whole7
 
 other2:
-step28:
+step44:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned46
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -5364,30 +6003,30 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some47
 
-aligned30:
-turn32:
+aligned46:
+turn48:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns50
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand51:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block33:
+block49:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near52
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near36:
+near52:
 	VMOVDQU32     (DX), Z3
 	VXORPS        Z2, Z2, Z2
 	VCVTDQ2PD     Y3, Z4
@@ -5445,52 +6084,52 @@ near36:
 	VMULPS        Z0, Z4, Z4
 	VMULPS        Z0, Z5, Z5
 	CMPB          76(CX), $0x00
-	JNE           around37
+	JNE           around53
 	VMOVDQU64     Z2, (BX)
 	VMOVDQU64     Z3, 64(BX)
 	VMOVDQU64     Z4, 128(BX)
 	VMOVDQU64     Z5, 192(BX)
-	JMP           stored38
+	JMP           stored54
 
-around37:
+around53:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored38:
+stored54:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block49
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand51
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn48
 
-turns34:
-some31:
-some39:
+turns50:
+some47:
+some55:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done56
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near57:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand58:
 	VBROADCASTSS  (R10), Z0
 	VBROADCASTSS  1024(R10), Z1
 	VMOVDQU32.Z   (DX), K1, Z3
@@ -5514,7 +6153,7 @@ strand42:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand42
+	JNE           strand58
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -5522,29 +6161,29 @@ strand42:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some39
+	JMP           some55
 
-done40:
+done56:
 	TESTQ DI, DI
-	JL    whole43
+	JL    whole59
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned30
+	JMP   aligned46
 
-whole43:
+whole59:
 	DECQ R8
-	JEQ  steps29
+	JEQ  steps45
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step44
 
-steps29:
+steps45:
 	VZEROUPPER
 	RET
 
@@ -5562,34 +6201,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block61:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks62
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near47
+	JEQ        near63
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near47:
+near63:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded64
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded48:
+loaded64:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded65
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded49:
+loaded65:
 	VMOVDQU32     (DX), Z9
 	VXORPS        Z8, Z8, Z8
 	VCVTDQ2PD     Y9, Z10
@@ -5647,44 +6286,44 @@ loaded49:
 	VMULPS        Z2, Z10, Z10
 	VMULPS        Z3, Z11, Z11
 	CMPB          76(CX), $0x00
-	JNE           around50
+	JNE           around66
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored51
+	JMP           stored67
 
-around50:
+around66:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored51:
+stored67:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block61
 
-blocks46:
-some52:
+blocks62:
+some68:
 	TESTQ     AX, AX
-	JLE       done53
+	JLE       done69
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded70
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded54:
+loaded70:
 	CMPB      73(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded71
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded55:
+loaded71:
 	VMOVDQU32.Z   (DX), K1, Z9
 	VXORPS        Z8, Z8, Z8
 	VCVTDQ2PD     Y9, Z10
@@ -5705,10 +6344,10 @@ loaded55:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some52
+	JMP           some68
 
-done53:
-	DECQ 264(CX)
+done69:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -5736,7 +6375,9 @@ TEXT ·dequantizeAVX512I32F64(SB), NOSPLIT, $64-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
+	JNE   shared3
+	CMPB  284(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -5746,188 +6387,273 @@ TEXT ·dequantizeAVX512I32F64(SB), NOSPLIT, $64-16
 	JEQ   other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -32(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -32(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x03, R12
+	NEGQ        R12
+	ADDQ        $0x08, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z0
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z2
+	VPERMPD     Z0, Z2, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
 
+near6:
 run5:
-	VBROADCASTSD (SI), Z0
-	VBROADCASTSD 1024(SI), Z1
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD 1024(SI), Z3
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, DI
-	JGT  rest11
+whole7:
+	CMPQ R13, DI
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	VCVTDQ2PD (DX)(R12*4), Z2
-	VCVTDQ2PD 32(DX)(R12*4), Z3
-	VCVTDQ2PD 64(DX)(R12*4), Z4
-	VCVTDQ2PD 96(DX)(R12*4), Z5
-	VSUBPD    Z1, Z2, Z2
-	VSUBPD    Z1, Z3, Z3
-	VSUBPD    Z1, Z4, Z4
-	VSUBPD    Z1, Z5, Z5
-	VMULPD    Z0, Z2, Z2
-	VMULPD    Z0, Z3, Z3
-	VMULPD    Z0, Z4, Z4
-	VMULPD    Z0, Z5, Z5
+asked14:
+	VCVTDQ2PD (DX)(R13*4), Z4
+	VCVTDQ2PD 32(DX)(R13*4), Z5
+	VCVTDQ2PD 64(DX)(R13*4), Z6
+	VCVTDQ2PD 96(DX)(R13*4), Z7
+	VSUBPD    Z3, Z4, Z4
+	VSUBPD    Z3, Z5, Z5
+	VSUBPD    Z3, Z6, Z6
+	VSUBPD    Z3, Z7, Z7
+	VMULPD    Z2, Z4, Z4
+	VMULPD    Z2, Z5, Z5
+	VMULPD    Z2, Z6, Z6
+	VMULPD    Z2, Z7, Z7
+	CMPB      284(CX), $0x00
+	JNE       join15
 	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z2, (BX)(R12*8)
-	VMOVDQU64 Z3, 64(BX)(R12*8)
-	VMOVDQU64 Z4, 128(BX)(R12*8)
-	VMOVDQU64 Z5, 192(BX)(R12*8)
+	JNE       around17
+	VMOVDQU64 Z4, (BX)(R13*8)
+	VMOVDQU64 Z5, 64(BX)(R13*8)
+	VMOVDQU64 Z6, 128(BX)(R13*8)
+	VMOVDQU64 Z7, 192(BX)(R13*8)
 
-stored15:
-	ADDQ $0x00000020, R12
-	CMPQ R12, DI
-	JLE  next10
+stored18:
+joined16:
+	ADDQ $0x00000020, R13
+	CMPQ R13, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	TESTQ R10, R10
+	JNE   some19
 
-line16:
-	CMPQ  R11, $0x00000008
-	JLT   lines17
-	TESTQ R9, R9
-	JNE   some18
-
-asked19:
-	VCVTDQ2PD (DX)(R12*4), Z2
-	VSUBPD    Z1, Z2, Z2
-	VMULPD    Z0, Z2, Z2
+asked20:
+	CMPQ      R12, $0x00000010
+	JLT       fewer21
+	VCVTDQ2PD (DX)(R13*4), Z4
+	VCVTDQ2PD 32(DX)(R13*4), Z5
+	VSUBPD    Z3, Z4, Z4
+	VSUBPD    Z3, Z5, Z5
+	VMULPD    Z2, Z4, Z4
+	VMULPD    Z2, Z5, Z5
+	CMPB      284(CX), $0x00
+	JNE       join22
 	CMPB      76(CX), $0x00
-	JNE       around20
-	VMOVDQU64 Z2, (BX)(R12*8)
+	JNE       around24
+	VMOVDQU64 Z4, (BX)(R13*8)
+	VMOVDQU64 Z5, 64(BX)(R13*8)
 
-stored21:
-	ADDQ $0x00000008, R12
-	SUBQ $0x00000008, R11
-	JMP  line16
+stored25:
+joined23:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-lines17:
-	CMPB 275(CX), $0x00
-	JNE  tail22
+fewer21:
+	CMPB 283(CX), $0x00
+	JNE  tail26
 
-some7:
-some23:
-	TESTQ R11, R11
-	JLE   done24
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some25
+some8:
+some27:
+	TESTQ       R12, R12
+	JLE         done28
+	MOVQ        $-1, R14
+	BZHIQ       R12, R14, R14
+	KMOVW       R14, K1
+	VCVTDQ2PD.Z (DX)(R13*4), K1, Z4
+	VSUBPD      Z3, Z4, Z4
+	VMULPD      Z2, Z4, Z4
+	CMPB        284(CX), $0x00
+	JNE         join29
+	VMOVUPD     Z4, K1, (BX)(R13*8)
 
-asked26:
-	VCVTDQ2PD.Z (DX)(R12*4), K1, Z2
-	VSUBPD      Z1, Z2, Z2
-	VMULPD      Z0, Z2, Z2
-	VMOVUPD     Z2, K1, (BX)(R12*8)
-	ADDQ        $0x00000008, R12
-	SUBQ        $0x00000008, R11
-	JMP         some23
+joined30:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+	JMP  some27
 
-done24:
-	CMPB 275(CX), $0x00
-	JNE  taken27
+done28:
+	CMPB 283(CX), $0x00
+	JNE  taken31
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ R8
-	JNE  run5
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000008, SI
+	DECQ      R8
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none32
+	MOVQ      $0x00000008, R12
+	SUBQ      256(CX), R12
+	JEQ       none32
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPD   Z0, Z1, Z0
+	VMOVDQU64 Z0, K1, (R9)
+
+none32:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x03, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x03, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*4)
-	PREFETCHT1 64(R11)(R12*4)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*4)
+	PREFETCHT1 64(R12)(R13*4)
+	JMP        asked14
 
-around14:
-	VMOVNTDQ Z2, (BX)(R12*8)
-	VMOVNTDQ Z3, 64(BX)(R12*8)
-	VMOVNTDQ Z4, 128(BX)(R12*8)
-	VMOVNTDQ Z5, 192(BX)(R12*8)
-	JMP      stored15
+around17:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	VMOVNTDQ Z5, 64(BX)(R13*8)
+	VMOVNTDQ Z6, 128(BX)(R13*8)
+	VMOVNTDQ Z7, 192(BX)(R13*8)
+	JMP      stored18
 
-some18:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked19
+join15:
+	VMOVDQA64 Z1, Z8
+	VPERMI2PD Z4, Z0, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z6, Z5, Z0
+	VMOVNTDQ  Z0, 128(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z7, Z6, Z0
+	VMOVNTDQ  Z0, 192(R9)
+	VMOVDQA64 Z7, Z0
+	ADDQ      $0x00000100, R9
+	JMP       joined16
 
-around20:
-	VMOVNTDQ Z2, (BX)(R12*8)
-	JMP      stored21
+some19:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	PREFETCHT1 64(R14)(R13*4)
+	JMP        asked20
 
-tail22:
-	TESTQ R11, R11
-	JEQ   done8
+around24:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	VMOVNTDQ Z5, 64(BX)(R13*8)
+	JMP      stored25
+
+join22:
+	VMOVDQA64 Z1, Z6
+	VPERMI2PD Z4, Z0, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z5, Z0
+	ADDQ      $0x00000080, R9
+	JMP       joined23
+
+tail26:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x03, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x03, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some25:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked26
+join29:
+	VMOVDQA64   Z1, Z5
+	VPERMI2PD   Z4, Z0, Z5
+	SUBQ        R12, 256(CX)
+	JG          part33
+	VMOVNTDQ    Z5, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x08, 256(CX)
+	VPERMPD     Z4, Z1, Z0
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z4
+	VPERMPD     Z0, Z4, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
+	JMP         kept34
 
-taken27:
-	ADDQ      R11, R12
+part33:
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z0
+	VPERMPD     Z5, Z0, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
+
+kept34:
+	JMP joined30
+
+taken31:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x03, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z2
-	VMOVNTDQ  Z2, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x03, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R12)
+	JMP       whole7
 
 other2:
-step28:
+step35:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned37
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -5937,28 +6663,28 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some38
 
-aligned30:
-turn32:
+aligned37:
+turn39:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns41
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand42:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block33:
+block40:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near43
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near36:
+near43:
 	VCVTDQ2PD (DX), Z2
 	VCVTDQ2PD 32(DX), Z3
 	VCVTDQ2PD 64(DX), Z4
@@ -5972,52 +6698,52 @@ near36:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around44
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored38
+	JMP       stored45
 
-around37:
+around44:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored38:
+stored45:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block33
+	JNE  block40
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand42
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn39
 
-turns34:
-some31:
-some39:
+turns41:
+some38:
+some46:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done47
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near48
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near48:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand49:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	VCVTDQ2PD.Z  (DX), K1, Z2
@@ -6030,7 +6756,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand49
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -6038,29 +6764,29 @@ strand42:
 	ADDQ         $+32, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some39
+	JMP          some46
 
-done40:
+done47:
 	TESTQ DI, DI
-	JL    whole43
+	JL    whole50
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned30
+	JMP   aligned37
 
-whole43:
+whole50:
 	DECQ R8
-	JEQ  steps29
+	JEQ  steps36
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step35
 
-steps29:
+steps36:
 	VZEROUPPER
 	RET
 
@@ -6078,32 +6804,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block52:
 	CMPQ       AX, $0x00000020
-	JLT        blocks46
+	JLT        blocks53
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near47
+	JEQ        near54
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near47:
+near54:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded55
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded48:
+loaded55:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded56
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded49:
+loaded56:
 	VCVTDQ2PD (DX), Z8
 	VCVTDQ2PD 32(DX), Z9
 	VCVTDQ2PD 64(DX), Z10
@@ -6117,44 +6843,44 @@ loaded49:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around57
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored51
+	JMP       stored58
 
-around50:
+around57:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored51:
+stored58:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block45
+	JMP  block52
 
-blocks46:
-some52:
+blocks53:
+some59:
 	TESTQ     AX, AX
-	JLE       done53
+	JLE       done60
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded61
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded54:
+loaded61:
 	CMPB      73(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded62
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded55:
+loaded62:
 	VCVTDQ2PD.Z (DX), K1, Z8
 	VSUBPD      Z4, Z8, Z8
 	VMULPD      Z0, Z8, Z8
@@ -6164,10 +6890,10 @@ loaded55:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some52
+	JMP         some59
 
-done53:
-	DECQ 264(CX)
+done60:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -6200,7 +6926,7 @@ TEXT ·dequantizeAVX512I32H16(SB), NOSPLIT, $64-16
 	TESTQ        R8, R8
 	JEQ          one1
 	MOVQ         112(CX), SI
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -6220,7 +6946,7 @@ run5:
 	VBROADCASTSS (SI), Z5
 	VBROADCASTSS 1024(SI), Z6
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -6288,7 +7014,7 @@ asked13:
 	VMULPS        Z5, Z8, Z8
 	VMULPS        Z5, Z9, Z9
 	VMULPS        Z5, Z10, Z10
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind15
 	VCVTPS2PH     $0x00, Z7, Y7
 	VCVTPS2PH     $0x00, Z8, Y8
@@ -6343,16 +7069,15 @@ done14:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line21:
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done8
 	CMPQ  R11, $0x00000020
-	JLT   lines22
+	JLT   fewer21
 	TESTQ R9, R9
-	JNE   some23
+	JNE   some22
 
-asked24:
+asked23:
 	VMOVDQU32     (DX)(R12*4), Z8
 	VXORPS        Z7, Z7, Z7
 	VCVTDQ2PD     Y8, Z9
@@ -6381,19 +7106,19 @@ asked24:
 	VINSERTF64X4  $0x01, Y9, Z8, Z8
 	VMULPS        Z5, Z7, Z7
 	VMULPS        Z5, Z8, Z8
-	CMPB          273(CX), $0x00
-	JNE           kind26
+	CMPB          281(CX), $0x00
+	JNE           kind25
 	VCVTPS2PH     $0x00, Z7, Y7
 	VCVTPS2PH     $0x00, Z8, Y8
 	CMPB          76(CX), $0x00
-	JNE           around27
+	JNE           around26
 	VMOVDQU64     Y7, (BX)(R12*2)
 	VMOVDQU64     Y8, 32(BX)(R12*2)
 
-stored28:
-	JMP done25
+stored27:
+	JMP done24
 
-kind26:
+kind25:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z9
 	VPADDD    Z2, Z7, K1, Z9
@@ -6407,26 +7132,25 @@ kind26:
 	VMOVDQA64 Z9, Z7
 	VPERMT2W  Z10, Z4, Z7
 	CMPB      76(CX), $0x00
-	JNE       around30
+	JNE       around29
 	VMOVDQU64 Z7, (BX)(R12*2)
 
-stored31:
-	JMP done25
+stored30:
+	JMP done24
 
-done25:
+done24:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line21
 
-lines22:
-	CMPB  275(CX), $0x00
-	JNE   tail32
+fewer21:
+	CMPB  283(CX), $0x00
+	JNE   tail31
 	CMPQ  R11, $0x00000010
-	JLT   fewer33
+	JLT   fewer32
 	TESTQ R9, R9
-	JNE   some34
+	JNE   some33
 
-asked35:
+asked34:
 	VMOVDQU32     (DX)(R12*4), Z8
 	VXORPS        Z7, Z7, Z7
 	VCVTDQ2PD     Y8, Z9
@@ -6441,17 +7165,17 @@ asked35:
 	VCVTPD2PS     Z8, Y8
 	VINSERTF64X4  $0x01, Y8, Z7, Z7
 	VMULPS        Z5, Z7, Z7
-	CMPB          273(CX), $0x00
-	JNE           kind37
+	CMPB          281(CX), $0x00
+	JNE           kind36
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around38
+	JNE           around37
 	VMOVDQU64     Y7, (BX)(R12*2)
 
-stored39:
-	JMP done36
+stored38:
+	JMP done35
 
-kind37:
+kind36:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K1, Z8
@@ -6460,28 +7184,28 @@ kind37:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around41
+	JNE       around40
 	VMOVDQU64 Y7, (BX)(R12*2)
 
-stored42:
-	JMP done36
+stored41:
+	JMP done35
 
-done36:
+done35:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
-fewer33:
+fewer32:
 some7:
-some43:
+some42:
 	TESTQ R11, R11
-	JLE   done44
+	JLE   done43
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some45
+	JNE   some44
 
-asked46:
+asked45:
 	VMOVDQU32.Z   (DX)(R12*4), K1, Z8
 	VXORPS        Z7, Z7, Z7
 	VCVTDQ2PD     Y8, Z9
@@ -6496,13 +7220,13 @@ asked46:
 	VCVTPD2PS     Z8, Y8
 	VINSERTF64X4  $0x01, Y8, Z7, Z7
 	VMULPS        Z5, Z7, Z7
-	CMPB          273(CX), $0x00
-	JNE           kind48
+	CMPB          281(CX), $0x00
+	JNE           kind47
 	VCVTPS2PH     $0x00, Z7, Y7
 	VMOVDQU16     Y7, K1, (BX)(R12*2)
-	JMP           done47
+	JMP           done46
 
-kind48:
+kind47:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -6511,16 +7235,16 @@ kind48:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)(R12*2)
-	JMP       done47
+	JMP       done46
 
-done47:
+done46:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  some43
+	JMP  some42
 
-done44:
-	CMPB 275(CX), $0x00
-	JNE  taken50
+done43:
+	CMPB 283(CX), $0x00
+	JNE  taken49
 
 done8:
 	ADDQ 152(CX), R10
@@ -6540,7 +7264,7 @@ head9:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -6566,60 +7290,60 @@ around19:
 	VMOVNTDQ Z8, 64(BX)(R12*2)
 	JMP      stored20
 
-some23:
+some22:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
 	PREFETCHT1 64(R13)(R12*4)
-	JMP        asked24
+	JMP        asked23
 
-around27:
+around26:
 	VMOVNTDQ Y7, (BX)(R12*2)
 	VMOVNTDQ Y8, 32(BX)(R12*2)
-	JMP      stored28
+	JMP      stored27
 
-around30:
+around29:
 	VMOVNTDQ Z7, (BX)(R12*2)
-	JMP      stored31
+	JMP      stored30
 
-tail32:
+tail31:
 	TESTQ R11, R11
 	JEQ   done8
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some7
 
-some34:
+some33:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked35
+	JMP        asked34
 
-around38:
+around37:
 	VMOVNTDQ Y7, (BX)(R12*2)
-	JMP      stored39
+	JMP      stored38
 
-around41:
+around40:
 	VMOVNTDQ Y7, (BX)(R12*2)
-	JMP      stored42
+	JMP      stored41
 
-some45:
+some44:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked46
+	JMP        asked45
 
-taken50:
+taken49:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -6628,12 +7352,12 @@ taken50:
 	JMP       whole6
 
 other2:
-step51:
+step50:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned53
+	JEQ     aligned52
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -6643,30 +7367,30 @@ step51:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some54
+	JMP     some53
 
-aligned53:
-turn55:
+aligned52:
+turn54:
 	CMPQ AX, 104(CX)
-	JLT  turns57
+	JLT  turns56
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand58:
+strand57:
 	VBROADCASTSS (R11), Z5
 	VBROADCASTSS 1024(R11), Z6
 	MOVQ         104(CX), R9
 
-block56:
+block55:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near59
+	JEQ        near58
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near59:
+near58:
 	VMOVDQU32     (DX), Z8
 	VXORPS        Z7, Z7, Z7
 	VCVTDQ2PD     Y8, Z9
@@ -6723,30 +7447,30 @@ near59:
 	VMULPS        Z5, Z8, Z8
 	VMULPS        Z5, Z9, Z9
 	VMULPS        Z5, Z10, Z10
-	CMPB          273(CX), $0x00
-	JNE           kind61
+	CMPB          281(CX), $0x00
+	JNE           kind60
 	VCVTPS2PH     $0x00, Z7, Y7
 	VCVTPS2PH     $0x00, Z8, Y8
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	CMPB          76(CX), $0x00
-	JNE           around62
+	JNE           around61
 	VMOVDQU64     Y7, (BX)
 	VMOVDQU64     Y8, 32(BX)
 	VMOVDQU64     Y9, 64(BX)
 	VMOVDQU64     Y10, 96(BX)
-	JMP           stored63
+	JMP           stored62
 
-around62:
+around61:
 	VMOVNTDQ Y7, (BX)
 	VMOVNTDQ Y8, 32(BX)
 	VMOVNTDQ Y9, 64(BX)
 	VMOVNTDQ Y10, 96(BX)
 
-stored63:
-	JMP done60
+stored62:
+	JMP done59
 
-kind61:
+kind60:
 	VPTESTMD  Z0, Z7, K1
 	VPADDD    Z1, Z7, Z11
 	VPADDD    Z2, Z7, K1, Z11
@@ -6772,51 +7496,51 @@ kind61:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around65
+	JNE       around64
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored66
+	JMP       stored65
 
-around65:
+around64:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored66:
-	JMP done60
+stored65:
+	JMP done59
 
-done60:
+done59:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block56
+	JNE  block55
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand58
+	JNE  strand57
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn55
+	JMP  turn54
 
-turns57:
-some54:
-some67:
+turns56:
+some53:
+some66:
 	TESTQ      AX, AX
-	JLE        done68
+	JLE        done67
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near69
+	JEQ        near68
 	PREFETCHT1 (DX)(R9*1)
 
-near69:
+near68:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand70:
+strand69:
 	VBROADCASTSS  (R10), Z5
 	VBROADCASTSS  1024(R10), Z6
 	VMOVDQU32.Z   (DX), K1, Z8
@@ -6833,13 +7557,13 @@ strand70:
 	VCVTPD2PS     Z8, Y6
 	VINSERTF64X4  $0x01, Y6, Z7, Z7
 	VMULPS        Z5, Z7, Z5
-	CMPB          273(CX), $0x00
-	JNE           kind72
+	CMPB          281(CX), $0x00
+	JNE           kind71
 	VCVTPS2PH     $0x00, Z5, Y5
 	VMOVDQU16     Y5, K1, (BX)
-	JMP           done71
+	JMP           done70
 
-kind72:
+kind71:
 	VPTESTMD  Z0, Z5, K2
 	VPADDD    Z1, Z5, Z6
 	VPADDD    Z2, Z5, K2, Z6
@@ -6848,16 +7572,16 @@ kind72:
 	VPSRLD    $0x10, Z6, Z5
 	VPMOVDW   Z5, Y5
 	VMOVDQU16 Y5, K1, (BX)
-	JMP       done71
+	JMP       done70
 
-done71:
+done70:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand70
+	JNE  strand69
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -6865,29 +7589,29 @@ done71:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some67
+	JMP  some66
 
-done68:
+done67:
 	TESTQ DI, DI
-	JL    whole74
+	JL    whole73
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned53
+	JMP   aligned52
 
-whole74:
+whole73:
 	DECQ R8
-	JEQ  steps52
+	JEQ  steps51
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step51
+	JMP  step50
 
-steps52:
+steps51:
 	VZEROUPPER
 	RET
 
@@ -6905,34 +7629,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block76:
+block75:
 	CMPQ       AX, $0x00000040
-	JLT        blocks77
+	JLT        blocks76
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near78
+	JEQ        near77
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near78:
+near77:
 	CMPB    72(CX), $0x00
-	JEQ     loaded79
+	JEQ     loaded78
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded79:
+loaded78:
 	CMPB    73(CX), $0x00
-	JEQ     loaded80
+	JEQ     loaded79
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded80:
+loaded79:
 	VMOVDQU32     (DX), Z14
 	VXORPS        Z13, Z13, Z13
 	VCVTDQ2PD     Y14, Z15
@@ -6989,30 +7713,30 @@ loaded80:
 	VMULPS        Z6, Z14, Z14
 	VMULPS        Z7, Z15, Z15
 	VMULPS        Z8, Z16, Z16
-	CMPB          273(CX), $0x00
-	JNE           kind82
+	CMPB          281(CX), $0x00
+	JNE           kind81
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	CMPB          76(CX), $0x00
-	JNE           around83
+	JNE           around82
 	VMOVDQU64     Y13, (BX)
 	VMOVDQU64     Y14, 32(BX)
 	VMOVDQU64     Y15, 64(BX)
 	VMOVDQU64     Y16, 96(BX)
-	JMP           stored84
+	JMP           stored83
 
-around83:
+around82:
 	VMOVNTDQ Y13, (BX)
 	VMOVNTDQ Y14, 32(BX)
 	VMOVNTDQ Y15, 64(BX)
 	VMOVNTDQ Y16, 96(BX)
 
-stored84:
-	JMP done81
+stored83:
+	JMP done80
 
-kind82:
+kind81:
 	VPTESTMD  Z0, Z13, K1
 	VPADDD    Z1, Z13, Z17
 	VPADDD    Z2, Z13, K1, Z17
@@ -7038,43 +7762,43 @@ kind82:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z4, Z14
 	CMPB      76(CX), $0x00
-	JNE       around86
+	JNE       around85
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored87
+	JMP       stored86
 
-around86:
+around85:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored87:
-	JMP done81
+stored86:
+	JMP done80
 
-done81:
+done80:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block76
+	JMP  block75
 
-blocks77:
-some88:
+blocks76:
+some87:
 	TESTQ     AX, AX
-	JLE       done89
+	JLE       done88
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded90
+	JEQ       loaded89
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded90:
+loaded89:
 	CMPB      73(CX), $0x00
-	JEQ       loaded91
+	JEQ       loaded90
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded91:
+loaded90:
 	VMOVDQU32.Z   (DX), K1, Z14
 	VXORPS        Z13, Z13, Z13
 	VCVTDQ2PD     Y14, Z15
@@ -7089,13 +7813,13 @@ loaded91:
 	VCVTPD2PS     Z14, Y14
 	VINSERTF64X4  $0x01, Y14, Z13, Z13
 	VMULPS        Z5, Z13, Z13
-	CMPB          273(CX), $0x00
-	JNE           kind93
+	CMPB          281(CX), $0x00
+	JNE           kind92
 	VCVTPS2PH     $0x00, Z13, Y13
 	VMOVDQU16     Y13, K1, (BX)
-	JMP           done92
+	JMP           done91
 
-kind93:
+kind92:
 	VPTESTMD  Z0, Z13, K2
 	VPADDD    Z1, Z13, Z14
 	VPADDD    Z2, Z13, K2, Z14
@@ -7104,18 +7828,18 @@ kind93:
 	VPSRLD    $0x10, Z14, Z13
 	VPMOVDW   Z13, Y13
 	VMOVDQU16 Y13, K1, (BX)
-	JMP       done92
+	JMP       done91
 
-done92:
+done91:
 	ADDQ $+64, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some88
+	JMP  some87
 
-done89:
-	DECQ 264(CX)
+done88:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -7143,7 +7867,9 @@ TEXT ·dequantizeAVX512F32F32(SB), NOSPLIT, $64-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
+	JNE   shared3
+	CMPB  284(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -7153,190 +7879,322 @@ TEXT ·dequantizeAVX512F32F32(SB), NOSPLIT, $64-16
 	JEQ   other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z0
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z2
+	VPERMPS     Z0, Z2, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
 
+near6:
 run5:
-	VBROADCASTSS (SI), Z0
-	VBROADCASTSS 1024(SI), Z1
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSS (SI), Z2
+	VBROADCASTSS 1024(SI), Z3
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, DI
-	JGT  rest11
+whole7:
+	CMPQ R13, DI
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	VMOVUPS   (DX)(R12*4), Z2
-	VMOVUPS   64(DX)(R12*4), Z3
-	VMOVUPS   128(DX)(R12*4), Z4
-	VMOVUPS   192(DX)(R12*4), Z5
-	VSUBPS    Z1, Z2, Z2
-	VSUBPS    Z1, Z3, Z3
-	VSUBPS    Z1, Z4, Z4
-	VSUBPS    Z1, Z5, Z5
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
-	VMULPS    Z0, Z5, Z5
+asked14:
+	VMOVUPS   (DX)(R13*4), Z4
+	VMOVUPS   64(DX)(R13*4), Z5
+	VMOVUPS   128(DX)(R13*4), Z6
+	VMOVUPS   192(DX)(R13*4), Z7
+	VSUBPS    Z3, Z4, Z4
+	VSUBPS    Z3, Z5, Z5
+	VSUBPS    Z3, Z6, Z6
+	VSUBPS    Z3, Z7, Z7
+	VMULPS    Z2, Z4, Z4
+	VMULPS    Z2, Z5, Z5
+	VMULPS    Z2, Z6, Z6
+	VMULPS    Z2, Z7, Z7
+	CMPB      284(CX), $0x00
+	JNE       join15
 	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z2, (BX)(R12*4)
-	VMOVDQU64 Z3, 64(BX)(R12*4)
-	VMOVDQU64 Z4, 128(BX)(R12*4)
-	VMOVDQU64 Z5, 192(BX)(R12*4)
+	JNE       around17
+	VMOVDQU64 Z4, (BX)(R13*4)
+	VMOVDQU64 Z5, 64(BX)(R13*4)
+	VMOVDQU64 Z6, 128(BX)(R13*4)
+	VMOVDQU64 Z7, 192(BX)(R13*4)
 
-stored15:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next10
+stored18:
+joined16:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	CMPQ  R12, $0x00000020
+	JLT   fewer19
+	TESTQ R10, R10
+	JNE   some20
 
-line16:
-	CMPQ  R11, $0x00000010
-	JLT   lines17
-	TESTQ R9, R9
-	JNE   some18
-
-asked19:
-	VMOVUPS   (DX)(R12*4), Z2
-	VSUBPS    Z1, Z2, Z2
-	VMULPS    Z0, Z2, Z2
+asked21:
+	VMOVUPS   (DX)(R13*4), Z4
+	VMOVUPS   64(DX)(R13*4), Z5
+	VSUBPS    Z3, Z4, Z4
+	VSUBPS    Z3, Z5, Z5
+	VMULPS    Z2, Z4, Z4
+	VMULPS    Z2, Z5, Z5
+	CMPB      284(CX), $0x00
+	JNE       join22
 	CMPB      76(CX), $0x00
-	JNE       around20
-	VMOVDQU64 Z2, (BX)(R12*4)
+	JNE       around24
+	VMOVDQU64 Z4, (BX)(R13*4)
+	VMOVDQU64 Z5, 64(BX)(R13*4)
 
-stored21:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line16
+stored25:
+joined23:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
 
-lines17:
-	CMPB 275(CX), $0x00
-	JNE  tail22
+fewer19:
+	CMPQ  R12, $0x00000010
+	JLT   fewer26
+	TESTQ R10, R10
+	JNE   some27
 
-some7:
-some23:
-	TESTQ R11, R11
-	JLE   done24
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some25
+asked28:
+	VMOVUPS   (DX)(R13*4), Z4
+	VSUBPS    Z3, Z4, Z4
+	VMULPS    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join29
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU64 Z4, (BX)(R13*4)
 
-asked26:
-	VMOVUPS.Z (DX)(R12*4), K1, Z2
-	VSUBPS    Z1, Z2, Z2
-	VMULPS    Z0, Z2, Z2
-	VMOVUPS   Z2, K1, (BX)(R12*4)
-	ADDQ      $0x00000010, R12
-	SUBQ      $0x00000010, R11
-	JMP       some23
+stored32:
+joined30:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-done24:
-	CMPB 275(CX), $0x00
-	JNE  taken27
+fewer26:
+	CMPB 283(CX), $0x00
+	JNE  tail33
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run5
+some8:
+some34:
+	TESTQ R12, R12
+	JLE   done35
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some36
+
+asked37:
+	VMOVUPS.Z (DX)(R13*4), K1, Z4
+	VSUBPS    Z3, Z4, Z4
+	VMULPS    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join38
+	VMOVUPS   Z4, K1, (BX)(R13*4)
+
+joined39:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some34
+
+done35:
+	CMPB 283(CX), $0x00
+	JNE  taken40
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none41
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none41
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z0, Z1, Z0
+	VMOVDQU32 Z0, K1, (R9)
+
+none41:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*4)
-	PREFETCHT1 64(R11)(R12*4)
-	PREFETCHT1 128(R11)(R12*4)
-	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*4)
+	PREFETCHT1 64(R12)(R13*4)
+	PREFETCHT1 128(R12)(R13*4)
+	PREFETCHT1 192(R12)(R13*4)
+	JMP        asked14
 
-around14:
-	VMOVNTDQ Z2, (BX)(R12*4)
-	VMOVNTDQ Z3, 64(BX)(R12*4)
-	VMOVNTDQ Z4, 128(BX)(R12*4)
-	VMOVNTDQ Z5, 192(BX)(R12*4)
-	JMP      stored15
+around17:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	VMOVNTDQ Z5, 64(BX)(R13*4)
+	VMOVNTDQ Z6, 128(BX)(R13*4)
+	VMOVNTDQ Z7, 192(BX)(R13*4)
+	JMP      stored18
 
-some18:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked19
+join15:
+	VMOVDQA64 Z1, Z8
+	VPERMI2PS Z4, Z0, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z6, Z5, Z0
+	VMOVNTDQ  Z0, 128(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z7, Z6, Z0
+	VMOVNTDQ  Z0, 192(R9)
+	VMOVDQA64 Z7, Z0
+	ADDQ      $0x00000100, R9
+	JMP       joined16
 
-around20:
-	VMOVNTDQ Z2, (BX)(R12*4)
-	JMP      stored21
+some20:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	PREFETCHT1 64(R14)(R13*4)
+	JMP        asked21
 
-tail22:
-	TESTQ R11, R11
-	JEQ   done8
+around24:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	VMOVNTDQ Z5, 64(BX)(R13*4)
+	JMP      stored25
+
+join22:
+	VMOVDQA64 Z1, Z6
+	VPERMI2PS Z4, Z0, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z5, Z0
+	ADDQ      $0x00000080, R9
+	JMP       joined23
+
+some27:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked28
+
+around31:
+	VMOVNTDQ Z4, (BX)(R13*4)
+	JMP      stored32
+
+join29:
+	VMOVDQA64 Z1, Z5
+	VPERMI2PS Z4, Z0, Z5
+	VMOVNTDQ  Z5, (R9)
+	VMOVDQA64 Z4, Z0
+	ADDQ      $0x00000040, R9
+	JMP       joined30
+
+tail33:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some25:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked26
+some36:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked37
 
-taken27:
-	ADDQ      R11, R12
+join38:
+	VMOVDQA64   Z1, Z5
+	VPERMI2PS   Z4, Z0, Z5
+	SUBQ        R12, 256(CX)
+	JG          part42
+	VMOVNTDQ    Z5, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z4, Z1, Z0
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z4
+	VPERMPS     Z0, Z4, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
+	JMP         kept43
+
+part42:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z0
+	VPERMPS     Z5, Z0, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
+
+kept43:
+	JMP joined39
+
+taken40:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z2
-	VMOVNTDQ  Z2, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R12)
+	JMP       whole7
 
 other2:
-step28:
+step44:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned46
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -7346,30 +8204,30 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some47
 
-aligned30:
-turn32:
+aligned46:
+turn48:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns50
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand51:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block33:
+block49:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near52
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near36:
+near52:
 	VMOVUPS   (DX), Z2
 	VMOVUPS   64(DX), Z3
 	VMOVUPS   128(DX), Z4
@@ -7383,52 +8241,52 @@ near36:
 	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around53
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored38
+	JMP       stored54
 
-around37:
+around53:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored38:
+stored54:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block49
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand51
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn48
 
-turns34:
-some31:
-some39:
+turns50:
+some47:
+some55:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done56
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near57:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand58:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VMOVUPS.Z    (DX), K1, Z2
@@ -7441,7 +8299,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand58
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -7449,29 +8307,29 @@ strand42:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some39
+	JMP          some55
 
-done40:
+done56:
 	TESTQ DI, DI
-	JL    whole43
+	JL    whole59
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned30
+	JMP   aligned46
 
-whole43:
+whole59:
 	DECQ R8
-	JEQ  steps29
+	JEQ  steps45
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step44
 
-steps29:
+steps45:
 	VZEROUPPER
 	RET
 
@@ -7489,34 +8347,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block61:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks62
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near47
+	JEQ        near63
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near47:
+near63:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded64
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded48:
+loaded64:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded65
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded49:
+loaded65:
 	VMOVUPS   (DX), Z8
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
@@ -7530,44 +8388,44 @@ loaded49:
 	VMULPS    Z2, Z10, Z10
 	VMULPS    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around66
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored51
+	JMP       stored67
 
-around50:
+around66:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored51:
+stored67:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block61
 
-blocks46:
-some52:
+blocks62:
+some68:
 	TESTQ     AX, AX
-	JLE       done53
+	JLE       done69
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded70
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded54:
+loaded70:
 	CMPB      73(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded71
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded55:
+loaded71:
 	VMOVUPS.Z (DX), K1, Z8
 	VSUBPS    Z4, Z8, Z8
 	VMULPS    Z0, Z8, Z8
@@ -7577,10 +8435,10 @@ loaded55:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000010, AX
-	JMP       some52
+	JMP       some68
 
-done53:
-	DECQ 264(CX)
+done69:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -7608,7 +8466,9 @@ TEXT ·dequantizeAVX512F64F64(SB), NOSPLIT, $64-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
+	JNE   shared3
+	CMPB  284(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -7618,190 +8478,284 @@ TEXT ·dequantizeAVX512F64F64(SB), NOSPLIT, $64-16
 	JEQ   other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -32(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -32(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x03, R12
+	NEGQ        R12
+	ADDQ        $0x08, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z0
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z2
+	VPERMPD     Z0, Z2, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
 
+near6:
 run5:
-	VBROADCASTSD (SI), Z0
-	VBROADCASTSD 1024(SI), Z1
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSD (SI), Z2
+	VBROADCASTSD 1024(SI), Z3
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, DI
-	JGT  rest11
+whole7:
+	CMPQ R13, DI
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	VMOVUPD   (DX)(R12*8), Z2
-	VMOVUPD   64(DX)(R12*8), Z3
-	VMOVUPD   128(DX)(R12*8), Z4
-	VMOVUPD   192(DX)(R12*8), Z5
-	VSUBPD    Z1, Z2, Z2
-	VSUBPD    Z1, Z3, Z3
-	VSUBPD    Z1, Z4, Z4
-	VSUBPD    Z1, Z5, Z5
-	VMULPD    Z0, Z2, Z2
-	VMULPD    Z0, Z3, Z3
-	VMULPD    Z0, Z4, Z4
-	VMULPD    Z0, Z5, Z5
+asked14:
+	VMOVUPD   (DX)(R13*8), Z4
+	VMOVUPD   64(DX)(R13*8), Z5
+	VMOVUPD   128(DX)(R13*8), Z6
+	VMOVUPD   192(DX)(R13*8), Z7
+	VSUBPD    Z3, Z4, Z4
+	VSUBPD    Z3, Z5, Z5
+	VSUBPD    Z3, Z6, Z6
+	VSUBPD    Z3, Z7, Z7
+	VMULPD    Z2, Z4, Z4
+	VMULPD    Z2, Z5, Z5
+	VMULPD    Z2, Z6, Z6
+	VMULPD    Z2, Z7, Z7
+	CMPB      284(CX), $0x00
+	JNE       join15
 	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z2, (BX)(R12*8)
-	VMOVDQU64 Z3, 64(BX)(R12*8)
-	VMOVDQU64 Z4, 128(BX)(R12*8)
-	VMOVDQU64 Z5, 192(BX)(R12*8)
+	JNE       around17
+	VMOVDQU64 Z4, (BX)(R13*8)
+	VMOVDQU64 Z5, 64(BX)(R13*8)
+	VMOVDQU64 Z6, 128(BX)(R13*8)
+	VMOVDQU64 Z7, 192(BX)(R13*8)
 
-stored15:
-	ADDQ $0x00000020, R12
-	CMPQ R12, DI
-	JLE  next10
+stored18:
+joined16:
+	ADDQ $0x00000020, R13
+	CMPQ R13, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	CMPQ  R12, $0x00000010
+	JLT   fewer19
+	TESTQ R10, R10
+	JNE   some20
 
-line16:
-	CMPQ  R11, $0x00000008
-	JLT   lines17
-	TESTQ R9, R9
-	JNE   some18
-
-asked19:
-	VMOVUPD   (DX)(R12*8), Z2
-	VSUBPD    Z1, Z2, Z2
-	VMULPD    Z0, Z2, Z2
+asked21:
+	VMOVUPD   (DX)(R13*8), Z4
+	VMOVUPD   64(DX)(R13*8), Z5
+	VSUBPD    Z3, Z4, Z4
+	VSUBPD    Z3, Z5, Z5
+	VMULPD    Z2, Z4, Z4
+	VMULPD    Z2, Z5, Z5
+	CMPB      284(CX), $0x00
+	JNE       join22
 	CMPB      76(CX), $0x00
-	JNE       around20
-	VMOVDQU64 Z2, (BX)(R12*8)
+	JNE       around24
+	VMOVDQU64 Z4, (BX)(R13*8)
+	VMOVDQU64 Z5, 64(BX)(R13*8)
 
-stored21:
-	ADDQ $0x00000008, R12
-	SUBQ $0x00000008, R11
-	JMP  line16
+stored25:
+joined23:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-lines17:
-	CMPB 275(CX), $0x00
-	JNE  tail22
+fewer19:
+	CMPB 283(CX), $0x00
+	JNE  tail26
 
-some7:
-some23:
-	TESTQ R11, R11
-	JLE   done24
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some25
+some8:
+some27:
+	TESTQ R12, R12
+	JLE   done28
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some29
 
-asked26:
-	VMOVUPD.Z (DX)(R12*8), K1, Z2
-	VSUBPD    Z1, Z2, Z2
-	VMULPD    Z0, Z2, Z2
-	VMOVUPD   Z2, K1, (BX)(R12*8)
-	ADDQ      $0x00000008, R12
-	SUBQ      $0x00000008, R11
-	JMP       some23
+asked30:
+	VMOVUPD.Z (DX)(R13*8), K1, Z4
+	VSUBPD    Z3, Z4, Z4
+	VMULPD    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join31
+	VMOVUPD   Z4, K1, (BX)(R13*8)
 
-done24:
-	CMPB 275(CX), $0x00
-	JNE  taken27
+joined32:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+	JMP  some27
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ R8
-	JNE  run5
+done28:
+	CMPB 283(CX), $0x00
+	JNE  taken33
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000008, SI
+	DECQ      R8
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none34
+	MOVQ      $0x00000008, R12
+	SUBQ      256(CX), R12
+	JEQ       none34
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPD   Z0, Z1, Z0
+	VMOVDQU64 Z0, K1, (R9)
+
+none34:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x03, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x03, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*8)
-	PREFETCHT1 64(R11)(R12*8)
-	PREFETCHT1 128(R11)(R12*8)
-	PREFETCHT1 192(R11)(R12*8)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*8)
+	PREFETCHT1 64(R12)(R13*8)
+	PREFETCHT1 128(R12)(R13*8)
+	PREFETCHT1 192(R12)(R13*8)
+	JMP        asked14
 
-around14:
-	VMOVNTDQ Z2, (BX)(R12*8)
-	VMOVNTDQ Z3, 64(BX)(R12*8)
-	VMOVNTDQ Z4, 128(BX)(R12*8)
-	VMOVNTDQ Z5, 192(BX)(R12*8)
-	JMP      stored15
+around17:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	VMOVNTDQ Z5, 64(BX)(R13*8)
+	VMOVNTDQ Z6, 128(BX)(R13*8)
+	VMOVNTDQ Z7, 192(BX)(R13*8)
+	JMP      stored18
 
-some18:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*8)
-	JMP        asked19
+join15:
+	VMOVDQA64 Z1, Z8
+	VPERMI2PD Z4, Z0, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z6, Z5, Z0
+	VMOVNTDQ  Z0, 128(R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z7, Z6, Z0
+	VMOVNTDQ  Z0, 192(R9)
+	VMOVDQA64 Z7, Z0
+	ADDQ      $0x00000100, R9
+	JMP       joined16
 
-around20:
-	VMOVNTDQ Z2, (BX)(R12*8)
-	JMP      stored21
+some20:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	PREFETCHT1 64(R14)(R13*8)
+	JMP        asked21
 
-tail22:
-	TESTQ R11, R11
-	JEQ   done8
+around24:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	VMOVNTDQ Z5, 64(BX)(R13*8)
+	JMP      stored25
+
+join22:
+	VMOVDQA64 Z1, Z6
+	VPERMI2PD Z4, Z0, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z5, Z4, Z0
+	VMOVNTDQ  Z0, 64(R9)
+	VMOVDQA64 Z5, Z0
+	ADDQ      $0x00000080, R9
+	JMP       joined23
+
+tail26:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x03, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x03, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some25:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*8)
-	JMP        asked26
+some29:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	JMP        asked30
 
-taken27:
-	ADDQ      R11, R12
+join31:
+	VMOVDQA64   Z1, Z5
+	VPERMI2PD   Z4, Z0, Z5
+	SUBQ        R12, 256(CX)
+	JG          part35
+	VMOVNTDQ    Z5, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x08, 256(CX)
+	VPERMPD     Z4, Z1, Z0
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z4
+	VPERMPD     Z0, Z4, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
+	JMP         kept36
+
+part35:
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z0
+	VPERMPD     Z5, Z0, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
+
+kept36:
+	JMP joined32
+
+taken33:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x03, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z2
-	VMOVNTDQ  Z2, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x03, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z4
+	VMOVNTDQ  Z4, -64(R12)
+	JMP       whole7
 
 other2:
-step28:
+step37:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned39
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -7811,30 +8765,30 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some40
 
-aligned30:
-turn32:
+aligned39:
+turn41:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns43
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand44:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block33:
+block42:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near45
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near36:
+near45:
 	VMOVUPD   (DX), Z2
 	VMOVUPD   64(DX), Z3
 	VMOVUPD   128(DX), Z4
@@ -7848,52 +8802,52 @@ near36:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around46
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored38
+	JMP       stored47
 
-around37:
+around46:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored38:
+stored47:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block33
+	JNE  block42
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand44
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn41
 
-turns34:
-some31:
-some39:
+turns43:
+some40:
+some48:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done49
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near50
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near50:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand51:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	VMOVUPD.Z    (DX), K1, Z2
@@ -7906,7 +8860,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand51
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -7914,29 +8868,29 @@ strand42:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some39
+	JMP          some48
 
-done40:
+done49:
 	TESTQ DI, DI
-	JL    whole43
+	JL    whole52
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned30
+	JMP   aligned39
 
-whole43:
+whole52:
 	DECQ R8
-	JEQ  steps29
+	JEQ  steps38
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step37
 
-steps29:
+steps38:
 	VZEROUPPER
 	RET
 
@@ -7954,34 +8908,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block54:
 	CMPQ       AX, $0x00000020
-	JLT        blocks46
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near47
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near47:
+near56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded57
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded48:
+loaded57:
 	CMPB    73(CX), $0x00
-	JEQ     loaded49
+	JEQ     loaded58
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded49:
+loaded58:
 	VMOVUPD   (DX), Z8
 	VMOVUPD   64(DX), Z9
 	VMOVUPD   128(DX), Z10
@@ -7995,44 +8949,44 @@ loaded49:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around50
+	JNE       around59
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored51
+	JMP       stored60
 
-around50:
+around59:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored51:
+stored60:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block45
+	JMP  block54
 
-blocks46:
-some52:
+blocks55:
+some61:
 	TESTQ     AX, AX
-	JLE       done53
+	JLE       done62
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded54
+	JEQ       loaded63
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded54:
+loaded63:
 	CMPB      73(CX), $0x00
-	JEQ       loaded55
+	JEQ       loaded64
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded55:
+loaded64:
 	VMOVUPD.Z (DX), K1, Z8
 	VSUBPD    Z4, Z8, Z8
 	VMULPD    Z0, Z8, Z8
@@ -8042,10 +8996,10 @@ loaded55:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000008, AX
-	JMP       some52
+	JMP       some61
 
-done53:
-	DECQ 264(CX)
+done62:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -8073,7 +9027,7 @@ TEXT ·dequantizeAVX512F16F16(SB), NOSPLIT, $64-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -8093,7 +9047,7 @@ run5:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 1024(SI), Z1
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -8134,16 +9088,15 @@ stored15:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line16:
-	CMPQ  R11, $0x00000020
-	JLT   lines17
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done8
 	TESTQ R9, R9
-	JNE   some18
+	JNE   some16
 
-asked19:
+asked17:
+	CMPQ      R11, $0x00000020
+	JLT       fewer18
 	VCVTPH2PS (DX)(R12*2), Z2
 	VCVTPH2PS 32(DX)(R12*2), Z3
 	VSUBPS    Z1, Z2, Z2
@@ -8153,48 +9106,39 @@ asked19:
 	VCVTPS2PH $0x00, Z2, Y2
 	VCVTPS2PH $0x00, Z3, Y3
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around19
 	VMOVDQU64 Y2, (BX)(R12*2)
 	VMOVDQU64 Y3, 32(BX)(R12*2)
 
-stored21:
+stored20:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line16
 
-lines17:
-	CMPB  275(CX), $0x00
-	JNE   tail22
-	CMPQ  R11, $0x00000010
-	JLT   fewer23
-	TESTQ R9, R9
-	JNE   some24
-
-asked25:
+fewer18:
+	CMPB      283(CX), $0x00
+	JNE       tail21
+	CMPQ      R11, $0x00000010
+	JLT       fewer22
 	VCVTPH2PS (DX)(R12*2), Z2
 	VSUBPS    Z1, Z2, Z2
 	VMULPS    Z0, Z2, Z2
 	VCVTPS2PH $0x00, Z2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around23
 	VMOVDQU64 Y2, (BX)(R12*2)
 
-stored27:
+stored24:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
-fewer23:
+fewer22:
 some7:
-some28:
-	TESTQ R11, R11
-	JLE   done29
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some30
-
-asked31:
+some25:
+	TESTQ       R11, R11
+	JLE         done26
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z2
 	VSUBPS      Z1, Z2, Z2
 	VMULPS      Z0, Z2, Z2
@@ -8202,11 +9146,11 @@ asked31:
 	VMOVDQU16   Y2, K1, (BX)(R12*2)
 	ADDQ        $0x00000010, R12
 	SUBQ        $0x00000010, R11
-	JMP         some28
+	JMP         some25
 
-done29:
-	CMPB 275(CX), $0x00
-	JNE  taken32
+done26:
+	CMPB 283(CX), $0x00
+	JNE  taken27
 
 done8:
 	ADDQ 152(CX), R10
@@ -8226,7 +9170,7 @@ head9:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -8245,51 +9189,42 @@ around14:
 	VMOVNTDQ Y5, 96(BX)(R12*2)
 	JMP      stored15
 
-some18:
+some16:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked19
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked17
 
-around20:
+around19:
 	VMOVNTDQ Y2, (BX)(R12*2)
 	VMOVNTDQ Y3, 32(BX)(R12*2)
-	JMP      stored21
+	JMP      stored20
 
-tail22:
+tail21:
 	TESTQ R11, R11
 	JEQ   done8
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some7
 
-some24:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked25
-
-around26:
+around23:
 	VMOVNTDQ Y2, (BX)(R12*2)
-	JMP      stored27
+	JMP      stored24
 
-some30:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked31
-
-taken32:
+taken27:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -8298,12 +9233,12 @@ taken32:
 	JMP       whole6
 
 other2:
-step33:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned35
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -8313,28 +9248,28 @@ step33:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some36
+	JMP     some31
 
-aligned35:
-turn37:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns39
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand40:
+strand35:
 	VBROADCASTSS (R11), Z0
 	VBROADCASTSS 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block38:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near41
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near41:
+near36:
 	VCVTPH2PS (DX), Z2
 	VCVTPH2PS 32(DX), Z3
 	VCVTPH2PS 64(DX), Z4
@@ -8352,52 +9287,52 @@ near41:
 	VCVTPS2PH $0x00, Z4, Y4
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around37
 	VMOVDQU64 Y2, (BX)
 	VMOVDQU64 Y3, 32(BX)
 	VMOVDQU64 Y4, 64(BX)
 	VMOVDQU64 Y5, 96(BX)
-	JMP       stored43
+	JMP       stored38
 
-around42:
+around37:
 	VMOVNTDQ Y2, (BX)
 	VMOVNTDQ Y3, 32(BX)
 	VMOVNTDQ Y4, 64(BX)
 	VMOVNTDQ Y5, 96(BX)
 
-stored43:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block38
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand40
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn37
+	JMP  turn32
 
-turns39:
-some36:
-some44:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done45
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near46
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near46:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand47:
+strand42:
 	VBROADCASTSS (R10), Z0
 	VBROADCASTSS 1024(R10), Z1
 	VCVTPH2PS.Z  (DX), K1, Z2
@@ -8411,7 +9346,7 @@ strand47:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand47
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -8419,29 +9354,29 @@ strand47:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some44
+	JMP          some39
 
-done45:
+done40:
 	TESTQ DI, DI
-	JL    whole48
+	JL    whole43
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned35
+	JMP   aligned30
 
-whole48:
+whole43:
 	DECQ R8
-	JEQ  steps34
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step33
+	JMP  step28
 
-steps34:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -8459,32 +9394,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block50:
+block45:
 	CMPQ       AX, $0x00000040
-	JLT        blocks51
+	JLT        blocks46
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near52
+	JEQ        near47
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near52:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded48
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded53:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded49
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded54:
+loaded49:
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
@@ -8502,44 +9437,44 @@ loaded54:
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around55
+	JNE       around50
 	VMOVDQU64 Y8, (BX)
 	VMOVDQU64 Y9, 32(BX)
 	VMOVDQU64 Y10, 64(BX)
 	VMOVDQU64 Y11, 96(BX)
-	JMP       stored56
+	JMP       stored51
 
-around55:
+around50:
 	VMOVNTDQ Y8, (BX)
 	VMOVNTDQ Y9, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored56:
+stored51:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block50
+	JMP  block45
 
-blocks51:
-some57:
+blocks46:
+some52:
 	TESTQ     AX, AX
-	JLE       done58
+	JLE       done53
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded59
+	JEQ       loaded54
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded59:
+loaded54:
 	CMPB      73(CX), $0x00
-	JEQ       loaded60
+	JEQ       loaded55
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded60:
+loaded55:
 	VCVTPH2PS.Z (DX), K1, Z8
 	VSUBPS      Z4, Z8, Z8
 	VMULPS      Z0, Z8, Z8
@@ -8550,10 +9485,10 @@ loaded60:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some57
+	JMP         some52
 
-done58:
-	DECQ 264(CX)
+done53:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -8588,7 +9523,7 @@ TEXT ·dequantizeAVX512BF16BF16(SB), NOSPLIT, $64-16
 	TESTQ        R8, R8
 	JEQ          one1
 	MOVQ         112(CX), SI
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -8608,7 +9543,7 @@ run5:
 	VBROADCASTSS (SI), Z6
 	VBROADCASTSS 1024(SI), Z7
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -8669,16 +9604,15 @@ stored15:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line16:
-	CMPQ  R11, $0x00000020
-	JLT   lines17
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done8
 	TESTQ R9, R9
-	JNE   some18
+	JNE   some16
 
-asked19:
+asked17:
+	CMPQ      R11, $0x00000020
+	JLT       fewer18
 	VMOVDQU32 (DX)(R12*2), Z9
 	VPSLLD    $0x10, Z9, Z8
 	VPANDD    Z0, Z9, Z9
@@ -8699,23 +9633,18 @@ asked19:
 	VMOVDQA64 Z10, Z8
 	VPERMT2W  Z11, Z5, Z8
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around19
 	VMOVDQU64 Z8, (BX)(R12*2)
 
-stored21:
+stored20:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line16
 
-lines17:
-	CMPB  275(CX), $0x00
-	JNE   tail22
-	CMPQ  R11, $0x00000010
-	JLT   fewer23
-	TESTQ R9, R9
-	JNE   some24
-
-asked25:
+fewer18:
+	CMPB      283(CX), $0x00
+	JNE       tail21
+	CMPQ      R11, $0x00000010
+	JLT       fewer22
 	VPMOVZXWD (DX)(R12*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VSUBPS    Z7, Z8, Z8
@@ -8728,25 +9657,21 @@ asked25:
 	VPSRLD    $0x10, Z9, Z8
 	VPMOVDW   Z8, Y8
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around23
 	VMOVDQU64 Y8, (BX)(R12*2)
 
-stored27:
+stored24:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
-fewer23:
+fewer22:
 some7:
-some28:
-	TESTQ R11, R11
-	JLE   done29
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some30
-
-asked31:
+some25:
+	TESTQ       R11, R11
+	JLE         done26
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VSUBPS      Z7, Z8, Z8
@@ -8761,11 +9686,11 @@ asked31:
 	VMOVDQU16   Y8, K1, (BX)(R12*2)
 	ADDQ        $0x00000010, R12
 	SUBQ        $0x00000010, R11
-	JMP         some28
+	JMP         some25
 
-done29:
-	CMPB 275(CX), $0x00
-	JNE  taken32
+done26:
+	CMPB 283(CX), $0x00
+	JNE  taken27
 
 done8:
 	ADDQ 152(CX), R10
@@ -8785,7 +9710,7 @@ head9:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -8802,50 +9727,41 @@ around14:
 	VMOVNTDQ Z9, 64(BX)(R12*2)
 	JMP      stored15
 
-some18:
+some16:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked19
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked17
 
-around20:
+around19:
 	VMOVNTDQ Z8, (BX)(R12*2)
-	JMP      stored21
+	JMP      stored20
 
-tail22:
+tail21:
 	TESTQ R11, R11
 	JEQ   done8
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some7
 
-some24:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked25
-
-around26:
+around23:
 	VMOVNTDQ Y8, (BX)(R12*2)
-	JMP      stored27
+	JMP      stored24
 
-some30:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked31
-
-taken32:
+taken27:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -8854,12 +9770,12 @@ taken32:
 	JMP       whole6
 
 other2:
-step33:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned35
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -8869,28 +9785,28 @@ step33:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some36
+	JMP     some31
 
-aligned35:
-turn37:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns39
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand40:
+strand35:
 	VBROADCASTSS (R11), Z6
 	VBROADCASTSS 1024(R11), Z7
 	MOVQ         104(CX), R9
 
-block38:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near41
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near41:
+near36:
 	VMOVDQU32 (DX), Z9
 	VPSLLD    $0x10, Z9, Z8
 	VPANDD    Z0, Z9, Z9
@@ -8930,48 +9846,48 @@ near41:
 	VMOVDQA64 Z14, Z9
 	VPERMT2W  Z15, Z5, Z9
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around37
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
-	JMP       stored43
+	JMP       stored38
 
-around42:
+around37:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 
-stored43:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block38
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand40
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn37
+	JMP  turn32
 
-turns39:
-some36:
-some44:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done45
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near46
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near46:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand47:
+strand42:
 	VBROADCASTSS (R10), Z6
 	VBROADCASTSS 1024(R10), Z7
 	VPMOVZXWD.Z  (DX), K1, Z8
@@ -8992,7 +9908,7 @@ strand47:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand47
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -9000,29 +9916,29 @@ strand47:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some44
+	JMP          some39
 
-done45:
+done40:
 	TESTQ DI, DI
-	JL    whole48
+	JL    whole43
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned35
+	JMP   aligned30
 
-whole48:
+whole43:
 	DECQ R8
-	JEQ  steps34
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step33
+	JMP  step28
 
-steps34:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -9040,32 +9956,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block50:
+block45:
 	CMPQ       AX, $0x00000040
-	JLT        blocks51
+	JLT        blocks46
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near52
+	JEQ        near47
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near52:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded48
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded53:
+loaded48:
 	CMPB    73(CX), $0x00
-	JEQ     loaded54
+	JEQ     loaded49
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded54:
+loaded49:
 	VPMOVZXWD (DX), Z13
 	VPSLLD    $0x10, Z13, Z13
 	VPMOVZXWD 32(DX), Z14
@@ -9107,40 +10023,40 @@ loaded54:
 	VMOVDQA64 Z19, Z14
 	VPERMT2W  Z20, Z6, Z14
 	CMPB      76(CX), $0x00
-	JNE       around55
+	JNE       around50
 	VMOVDQU64 Z13, (BX)
 	VMOVDQU64 Z14, 64(BX)
-	JMP       stored56
+	JMP       stored51
 
-around55:
+around50:
 	VMOVNTDQ Z13, (BX)
 	VMOVNTDQ Z14, 64(BX)
 
-stored56:
+stored51:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block50
+	JMP  block45
 
-blocks51:
-some57:
+blocks46:
+some52:
 	TESTQ     AX, AX
-	JLE       done58
+	JLE       done53
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded59
+	JEQ       loaded54
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded59:
+loaded54:
 	CMPB      73(CX), $0x00
-	JEQ       loaded60
+	JEQ       loaded55
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded60:
+loaded55:
 	VPMOVZXWD.Z (DX), K1, Z13
 	VPSLLD      $0x10, Z13, Z13
 	VSUBPS      Z9, Z13, Z13
@@ -9158,10 +10074,10 @@ loaded60:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some57
+	JMP         some52
 
-done58:
-	DECQ 264(CX)
+done53:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -9233,7 +10149,7 @@ TEXT ·dequantizeAVX2S8F32(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -9245,7 +10161,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -9259,7 +10175,7 @@ run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -9285,7 +10201,7 @@ stored13:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg14
 	CMPQ R11, AX
 	JEQ  done7
@@ -9309,7 +10225,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -9339,7 +10255,7 @@ rest16:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -9359,9 +10275,9 @@ first15:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone18
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -9825,7 +10741,7 @@ stored74:
 	JMP  some69
 
 done70:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -9853,7 +10769,7 @@ TEXT ·dequantizeAVX2S8F64(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -9865,7 +10781,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -9879,7 +10795,7 @@ run5:
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -9905,7 +10821,7 @@ stored13:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg14
 	CMPQ R11, AX
 	JEQ  done7
@@ -9929,7 +10845,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -9959,7 +10875,7 @@ rest16:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x03, R12
 	LEAQ (BX)(R12*1), BX
@@ -9979,9 +10895,9 @@ first15:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x03, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone18
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -10388,7 +11304,7 @@ stored68:
 	JMP  some63
 
 done64:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -10450,7 +11366,7 @@ asked9:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind11
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -10550,7 +11466,7 @@ near25:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind27
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -10604,7 +11520,7 @@ done26:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind34
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -10658,7 +11574,7 @@ done33:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind41
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -10712,7 +11628,7 @@ done40:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind48
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -10808,7 +11724,7 @@ near59:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind61
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -10936,7 +11852,7 @@ loaded74:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind76
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -11002,7 +11918,7 @@ loaded83:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind85
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -11068,7 +11984,7 @@ loaded92:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind94
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -11134,7 +12050,7 @@ loaded101:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind103
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -11211,7 +12127,7 @@ loaded112:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind114
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -11265,7 +12181,7 @@ done113:
 	JMP  some109
 
 done110:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -11303,7 +12219,7 @@ TEXT ·dequantizeAVX2U8F32(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -11315,7 +12231,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -11329,7 +12245,7 @@ run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -11355,7 +12271,7 @@ stored13:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg14
 	CMPQ R11, AX
 	JEQ  done7
@@ -11379,7 +12295,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -11409,7 +12325,7 @@ rest16:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -11429,9 +12345,9 @@ first15:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone18
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -11895,7 +12811,7 @@ stored74:
 	JMP  some69
 
 done70:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -11923,7 +12839,7 @@ TEXT ·dequantizeAVX2U8F64(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -11935,7 +12851,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -11949,7 +12865,7 @@ run5:
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -11975,7 +12891,7 @@ stored13:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg14
 	CMPQ R11, AX
 	JEQ  done7
@@ -11999,7 +12915,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -12029,7 +12945,7 @@ rest16:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x03, R12
 	LEAQ (BX)(R12*1), BX
@@ -12049,9 +12965,9 @@ first15:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x03, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone18
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -12458,7 +13374,7 @@ stored68:
 	JMP  some63
 
 done64:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -12520,7 +13436,7 @@ asked9:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind11
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -12620,7 +13536,7 @@ near25:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind27
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -12674,7 +13590,7 @@ done26:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind34
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -12728,7 +13644,7 @@ done33:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind41
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -12782,7 +13698,7 @@ done40:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind48
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -12878,7 +13794,7 @@ near59:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind61
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -13006,7 +13922,7 @@ loaded74:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind76
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -13072,7 +13988,7 @@ loaded83:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind85
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -13138,7 +14054,7 @@ loaded92:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind94
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -13204,7 +14120,7 @@ loaded101:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind103
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -13281,7 +14197,7 @@ loaded112:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind114
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -13335,7 +14251,7 @@ done113:
 	JMP  some109
 
 done110:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -13363,7 +14279,7 @@ TEXT ·dequantizeAVX2S16F32(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -13375,7 +14291,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -13389,7 +14305,7 @@ run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -13415,7 +14331,7 @@ stored13:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg14
 	CMPQ R11, AX
 	JEQ  done7
@@ -13439,7 +14355,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -13469,7 +14385,7 @@ rest16:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -13489,9 +14405,9 @@ first15:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone18
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -13957,7 +14873,7 @@ stored74:
 	JMP  some69
 
 done70:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -13985,7 +14901,7 @@ TEXT ·dequantizeAVX2S16F64(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -13997,7 +14913,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -14011,7 +14927,7 @@ run5:
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -14037,7 +14953,7 @@ stored13:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg14
 	CMPQ R11, AX
 	JEQ  done7
@@ -14061,7 +14977,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -14091,7 +15007,7 @@ rest16:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x03, R12
 	LEAQ (BX)(R12*1), BX
@@ -14111,9 +15027,9 @@ first15:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x03, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone18
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -14520,7 +15436,7 @@ stored68:
 	JMP  some63
 
 done64:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -14567,7 +15483,7 @@ near4:
 run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
@@ -14586,7 +15502,7 @@ asked11:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -14629,7 +15545,7 @@ done12:
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends19
 
 end20:
@@ -14702,7 +15618,7 @@ near29:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind31
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -14756,7 +15672,7 @@ done30:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind38
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -14810,7 +15726,7 @@ done37:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind45
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -14864,7 +15780,7 @@ done44:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind52
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -14960,7 +15876,7 @@ near63:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind65
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -15089,7 +16005,7 @@ loaded78:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind80
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -15155,7 +16071,7 @@ loaded87:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind89
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -15221,7 +16137,7 @@ loaded96:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind98
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -15287,7 +16203,7 @@ loaded105:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind107
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -15364,7 +16280,7 @@ loaded116:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind118
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -15418,7 +16334,7 @@ done117:
 	JMP  some113
 
 done114:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -15446,7 +16362,7 @@ TEXT ·dequantizeAVX2U16F32(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -15458,7 +16374,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -15472,7 +16388,7 @@ run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -15498,7 +16414,7 @@ stored13:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg14
 	CMPQ R11, AX
 	JEQ  done7
@@ -15522,7 +16438,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -15552,7 +16468,7 @@ rest16:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -15572,9 +16488,9 @@ first15:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone18
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -16040,7 +16956,7 @@ stored74:
 	JMP  some69
 
 done70:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -16068,7 +16984,7 @@ TEXT ·dequantizeAVX2U16F64(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -16080,7 +16996,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -16094,7 +17010,7 @@ run5:
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -16120,7 +17036,7 @@ stored13:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg14
 	CMPQ R11, AX
 	JEQ  done7
@@ -16144,7 +17060,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -16174,7 +17090,7 @@ rest16:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x03, R12
 	LEAQ (BX)(R12*1), BX
@@ -16194,9 +17110,9 @@ first15:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x03, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone18
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -16603,7 +17519,7 @@ stored68:
 	JMP  some63
 
 done64:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -16650,7 +17566,7 @@ near4:
 run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
@@ -16669,7 +17585,7 @@ asked11:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -16712,7 +17628,7 @@ done12:
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends19
 
 end20:
@@ -16785,7 +17701,7 @@ near29:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind31
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -16839,7 +17755,7 @@ done30:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind38
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -16893,7 +17809,7 @@ done37:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind45
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -16947,7 +17863,7 @@ done44:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind52
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -17043,7 +17959,7 @@ near63:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind65
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -17172,7 +18088,7 @@ loaded78:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind80
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -17238,7 +18154,7 @@ loaded87:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind89
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -17304,7 +18220,7 @@ loaded96:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind98
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -17370,7 +18286,7 @@ loaded105:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind107
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -17447,7 +18363,7 @@ loaded116:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind118
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -17501,7 +18417,7 @@ done117:
 	JMP  some113
 
 done114:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -17529,7 +18445,7 @@ TEXT ·dequantizeAVX2I32F32(SB), NOSPLIT, $256-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -17541,7 +18457,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -17554,12 +18470,12 @@ near4:
 run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share10
 
 begun11:
@@ -17605,12 +18521,12 @@ stored15:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg16
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends17
 
 end18:
@@ -17640,7 +18556,7 @@ share10:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun11
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -17670,7 +18586,7 @@ rest20:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -17690,9 +18606,9 @@ first19:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone22
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y2
@@ -18388,7 +19304,7 @@ stored78:
 	JMP  some73
 
 done74:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -18416,7 +19332,7 @@ TEXT ·dequantizeAVX2I32F64(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -18428,7 +19344,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -18442,7 +19358,7 @@ run5:
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -18466,7 +19382,7 @@ stored13:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg14
 	CMPQ R11, AX
 	JEQ  done7
@@ -18490,7 +19406,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -18520,7 +19436,7 @@ rest16:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x03, R12
 	LEAQ (BX)(R12*1), BX
@@ -18540,9 +19456,9 @@ first15:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x03, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone18
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -18934,7 +19850,7 @@ stored68:
 	JMP  some63
 
 done64:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -19016,7 +19932,7 @@ asked9:
 	VINSERTF128  $0x01, X4, Y3, Y3
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind11
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
@@ -19139,7 +20055,7 @@ near25:
 	VINSERTF128  $0x01, X4, Y3, Y3
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind27
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
@@ -19213,7 +20129,7 @@ done26:
 	VINSERTF128  $0x01, X4, Y3, Y3
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind34
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
@@ -19287,7 +20203,7 @@ done33:
 	VINSERTF128  $0x01, X4, Y3, Y3
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind41
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
@@ -19361,7 +20277,7 @@ done40:
 	VINSERTF128  $0x01, X4, Y3, Y3
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind48
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
@@ -19477,7 +20393,7 @@ near59:
 	VINSERTF128  $0x01, X4, Y3, Y3
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind61
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
@@ -19628,7 +20544,7 @@ loaded74:
 	VINSERTF128  $0x01, X6, Y5, Y5
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind76
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y5, X5
@@ -19714,7 +20630,7 @@ loaded83:
 	VINSERTF128  $0x01, X6, Y5, Y5
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind85
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y5, X5
@@ -19800,7 +20716,7 @@ loaded92:
 	VINSERTF128  $0x01, X6, Y5, Y5
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind94
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y5, X5
@@ -19886,7 +20802,7 @@ loaded101:
 	VINSERTF128  $0x01, X6, Y5, Y5
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind103
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y5, X5
@@ -19983,7 +20899,7 @@ loaded112:
 	VINSERTF128  $0x01, X6, Y5, Y5
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind114
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y5, X5
@@ -20037,7 +20953,7 @@ done113:
 	JMP  some109
 
 done110:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -20065,7 +20981,7 @@ TEXT ·dequantizeAVX2F8F32(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -20077,7 +20993,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -20091,7 +21007,7 @@ run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -20100,7 +21016,7 @@ step6:
 	JNE   some10
 
 asked11:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind13
 	VPMOVSXBW (DX)(R11*1), X2
 	VPSLLW    $0x07, X2, X2
@@ -20145,7 +21061,7 @@ stored16:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg17
 	CMPQ R11, AX
 	JEQ  done7
@@ -20169,7 +21085,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -20199,7 +21115,7 @@ rest19:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -20219,9 +21135,9 @@ first18:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone21
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -20260,7 +21176,7 @@ step22:
 strand26:
 	VBROADCASTSS (R10), Y0
 	VBROADCASTSS 1024(R10), Y1
-	CMPB         272(CX), $0x00
+	CMPB         280(CX), $0x00
 	JNE          kind28
 	VPMOVSXBW    (DX), X2
 	VPSLLW       $0x07, X2, X2
@@ -20344,7 +21260,7 @@ block34:
 	PREFETCHT1 (DX)(R11*1)
 
 near37:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind39
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
@@ -20391,7 +21307,7 @@ around41:
 	VMOVNTDQ Y3, 32(BX)
 
 stored42:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind44
 	VPMOVSXBW 16(DX), X2
 	VPSLLW    $0x07, X2, X2
@@ -20438,7 +21354,7 @@ around46:
 	VMOVNTDQ Y3, 96(BX)
 
 stored47:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind49
 	VPMOVSXBW 32(DX), X2
 	VPSLLW    $0x07, X2, X2
@@ -20485,7 +21401,7 @@ around51:
 	VMOVNTDQ Y3, 160(BX)
 
 stored52:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind54
 	VPMOVSXBW 48(DX), X2
 	VPSLLW    $0x07, X2, X2
@@ -20574,7 +21490,7 @@ whole62:
 	PREFETCHT1 (DX)(R11*1)
 
 near63:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind65
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
@@ -20691,7 +21607,7 @@ loaded74:
 	VMOVUPS 32(DI), Y3
 
 loaded75:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind77
 	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
@@ -20750,7 +21666,7 @@ loaded81:
 	VMOVUPS 96(DI), Y3
 
 loaded82:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind84
 	VPMOVSXBW 16(DX), X4
 	VPSLLW    $0x07, X4, X4
@@ -20809,7 +21725,7 @@ loaded88:
 	VMOVUPS 160(DI), Y3
 
 loaded89:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind91
 	VPMOVSXBW 32(DX), X4
 	VPSLLW    $0x07, X4, X4
@@ -20868,7 +21784,7 @@ loaded95:
 	VMOVUPS 224(DI), Y3
 
 loaded96:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind98
 	VPMOVSXBW 48(DX), X4
 	VPSLLW    $0x07, X4, X4
@@ -20938,7 +21854,7 @@ loaded104:
 	VMOVUPS 32(DI), Y3
 
 loaded105:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind107
 	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
@@ -20993,7 +21909,7 @@ stored110:
 	JMP  some102
 
 done103:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -21021,7 +21937,7 @@ TEXT ·dequantizeAVX2F8F64(SB), NOSPLIT, $192-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -21033,7 +21949,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -21047,7 +21963,7 @@ run5:
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD 1024(SI), Y1
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share8
 
 begun9:
@@ -21056,7 +21972,7 @@ step6:
 	JNE   some10
 
 asked11:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind13
 	VMOVD     (DX)(R11*1), X2
 	VPMOVSXBW X2, X2
@@ -21109,7 +22025,7 @@ stored16:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg17
 	CMPQ R11, AX
 	JEQ  done7
@@ -21133,7 +22049,7 @@ share8:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun9
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -21163,7 +22079,7 @@ rest19:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x03, R12
 	LEAQ (BX)(R12*1), BX
@@ -21183,9 +22099,9 @@ first18:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x03, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone21
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y2
@@ -21224,7 +22140,7 @@ step22:
 strand26:
 	VBROADCASTSD (R10), Y0
 	VBROADCASTSD 1024(R10), Y1
-	CMPB         272(CX), $0x00
+	CMPB         280(CX), $0x00
 	JNE          kind28
 	VMOVD        (DX), X2
 	VPMOVSXBW    X2, X2
@@ -21316,7 +22232,7 @@ block34:
 	PREFETCHT1 (DX)(R11*1)
 
 near37:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind39
 	VMOVD     (DX), X2
 	VPMOVSXBW X2, X2
@@ -21413,7 +22329,7 @@ whole47:
 	PREFETCHT1 (DX)(R11*1)
 
 near48:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind50
 	VMOVD     (DX), X2
 	VPMOVSXBW X2, X2
@@ -21538,7 +22454,7 @@ loaded59:
 	VMOVUPD 32(DI), Y3
 
 loaded60:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind62
 	VMOVD     (DX), X4
 	VPMOVSXBW X4, X4
@@ -21605,7 +22521,7 @@ loaded66:
 	VMOVUPD 96(DI), Y3
 
 loaded67:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind69
 	VMOVD     8(DX), X4
 	VPMOVSXBW X4, X4
@@ -21672,7 +22588,7 @@ loaded73:
 	VMOVUPD 160(DI), Y3
 
 loaded74:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind76
 	VMOVD     16(DX), X4
 	VPMOVSXBW X4, X4
@@ -21739,7 +22655,7 @@ loaded80:
 	VMOVUPD 224(DI), Y3
 
 loaded81:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind83
 	VMOVD     24(DX), X4
 	VPMOVSXBW X4, X4
@@ -21817,7 +22733,7 @@ loaded89:
 	VMOVUPD 32(DI), Y3
 
 loaded90:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind92
 	VMOVD     (DX), X4
 	VPMOVSXBW X4, X4
@@ -21880,7 +22796,7 @@ stored95:
 	JMP  some87
 
 done88:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -21934,7 +22850,7 @@ step6:
 	JNE   some8
 
 asked9:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind11
 	VPMOVSXBW (DX)(R11*1), X2
 	VPSLLW    $0x07, X2, X2
@@ -21970,7 +22886,7 @@ done10:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind14
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -22062,7 +22978,7 @@ block25:
 	PREFETCHT1 (DX)(R11*1)
 
 near28:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind30
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
@@ -22098,7 +23014,7 @@ done29:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind33
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -22144,7 +23060,7 @@ stored38:
 	JMP done32
 
 done32:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind40
 	VPMOVSXBW 16(DX), X2
 	VPSLLW    $0x07, X2, X2
@@ -22180,7 +23096,7 @@ done39:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind43
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -22226,7 +23142,7 @@ stored48:
 	JMP done42
 
 done42:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind50
 	VPMOVSXBW 32(DX), X2
 	VPSLLW    $0x07, X2, X2
@@ -22262,7 +23178,7 @@ done49:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind53
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -22308,7 +23224,7 @@ stored58:
 	JMP done52
 
 done52:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind60
 	VPMOVSXBW 48(DX), X2
 	VPSLLW    $0x07, X2, X2
@@ -22344,7 +23260,7 @@ done59:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind63
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -22432,7 +23348,7 @@ whole73:
 	PREFETCHT1 (DX)(R11*1)
 
 near74:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind76
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
@@ -22468,7 +23384,7 @@ done75:
 	VSUBPS    Y1, Y3, Y3
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind79
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -22588,7 +23504,7 @@ loaded91:
 	VMOVUPS 32(DI), Y3
 
 loaded92:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind94
 	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
@@ -22624,7 +23540,7 @@ done93:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind97
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -22682,7 +23598,7 @@ loaded103:
 	VMOVUPS 96(DI), Y3
 
 loaded104:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind106
 	VPMOVSXBW 16(DX), X4
 	VPSLLW    $0x07, X4, X4
@@ -22718,7 +23634,7 @@ done105:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind109
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -22776,7 +23692,7 @@ loaded115:
 	VMOVUPS 160(DI), Y3
 
 loaded116:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind118
 	VPMOVSXBW 32(DX), X4
 	VPSLLW    $0x07, X4, X4
@@ -22812,7 +23728,7 @@ done117:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind121
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -22870,7 +23786,7 @@ loaded127:
 	VMOVUPS 224(DI), Y3
 
 loaded128:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind130
 	VPMOVSXBW 48(DX), X4
 	VPSLLW    $0x07, X4, X4
@@ -22906,7 +23822,7 @@ done129:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind133
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -22975,7 +23891,7 @@ loaded141:
 	VMOVUPS 32(DI), Y3
 
 loaded142:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind144
 	VPMOVSXBW (DX), X4
 	VPSLLW    $0x07, X4, X4
@@ -23011,7 +23927,7 @@ done143:
 	VSUBPS    Y3, Y5, Y5
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind147
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -23065,7 +23981,7 @@ done146:
 	JMP  some139
 
 done140:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -23093,7 +24009,7 @@ TEXT ·dequantizeAVX2F32F32(SB), NOSPLIT, $256-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -23105,7 +24021,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -23118,12 +24034,12 @@ near4:
 run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share10
 
 begun11:
@@ -23147,12 +24063,12 @@ stored15:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg16
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends17
 
 end18:
@@ -23182,7 +24098,7 @@ share10:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun11
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -23212,7 +24128,7 @@ rest20:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -23232,9 +24148,9 @@ first19:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone22
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y2
@@ -23688,7 +24604,7 @@ stored78:
 	JMP  some73
 
 done74:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -23716,7 +24632,7 @@ TEXT ·dequantizeAVX2F64F64(SB), NOSPLIT, $256-16
 	TESTQ R8, R8
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -23728,7 +24644,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -23741,12 +24657,12 @@ near4:
 run5:
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD 1024(SI), Y1
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share10
 
 begun11:
@@ -23770,12 +24686,12 @@ stored15:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg16
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends17
 
 end18:
@@ -23805,7 +24721,7 @@ share10:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun11
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -23835,7 +24751,7 @@ rest20:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x03, R12
 	LEAQ (BX)(R12*1), BX
@@ -23855,9 +24771,9 @@ first19:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x03, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone22
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y2
@@ -24257,7 +25173,7 @@ stored72:
 	JMP  some67
 
 done68:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -24304,7 +25220,7 @@ near4:
 run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
@@ -24335,7 +25251,7 @@ stored13:
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends14
 
 end15:
@@ -24766,7 +25682,7 @@ stored67:
 	JMP  some62
 
 done63:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -24813,7 +25729,7 @@ near4:
 run5:
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS 1024(SI), Y1
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
@@ -24854,7 +25770,7 @@ stored13:
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends14
 
 end15:
@@ -25404,7 +26320,7 @@ stored67:
 	JMP  some62
 
 done63:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX

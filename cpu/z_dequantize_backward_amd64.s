@@ -20,13 +20,13 @@ TEXT ·dequantizeBackwardAVX512F32C8F32(SB), NOSPLIT, $0-16
 	TESTQ  R11, R11
 	JEQ    one1
 	MOVQ   112(CX), DI
-	CMPB   277(CX), $0x00
+	CMPB   286(CX), $0x00
 	JEQ    other2
 	CMPQ   AX, $0x10
 	JGT    run3
-	CMPB   279(CX), $0x00
+	CMPB   288(CX), $0x00
 	JEQ    run3
-	CMPB   278(CX), $0x00
+	CMPB   287(CX), $0x00
 	JEQ    run3
 	VPXORD Z0, Z0, Z0
 	MOVQ   $-1, R8
@@ -49,14 +49,14 @@ vector9:
 
 near10:
 	VMOVUPS.Z   (DX), K1, Z5
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind12
 	VPMOVSXBD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
 	JMP         done11
 
 kind12:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind13
 	VPMOVZXBD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
@@ -64,7 +64,7 @@ kind12:
 	JMP         done11
 
 kind13:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind14
 	VPMOVSXBW.Z (BX), K1, Y6
 	VPSLLW      $0x07, Y6, Y6
@@ -117,12 +117,12 @@ stored17:
 	VPERMILPS     $0xb1, Z1, Z2
 	VADDPS        Z2, Z1, Z1
 	VEXTRACTF64X4 $0x01, Z1, Y2
-	MOVQ          296(CX), R8
-	VMOVSS        X1, (R8)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), R8
-	VMOVSS        X2, (R8)
+	VMOVSS        X1, (R8)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), R8
+	VMOVSS        X2, (R8)
+	ADDQ          $0x00000004, 312(CX)
 	ADDQ          152(CX), DX
 	ADDQ          184(CX), BX
 	ADDQ          216(CX), SI
@@ -138,7 +138,7 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS 1024(DI), Z1
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept20
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -186,7 +186,7 @@ near22:
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind24
 	VPMOVSXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
@@ -199,7 +199,7 @@ near22:
 	JMP       done23
 
 kind24:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind25
 	VPMOVZXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
@@ -216,7 +216,7 @@ kind24:
 	JMP       done23
 
 kind25:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind26
 	VPMOVSXBW   (BX), Y14
 	VPSLLW      $0x07, Y14, Y14
@@ -334,7 +334,7 @@ rest5:
 near31:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind33
 	VPMOVSXBD (BX), Z12
 	VCVTDQ2PS Z12, Z12
@@ -343,7 +343,7 @@ near31:
 	JMP       done32
 
 kind33:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind34
 	VPMOVZXBD (BX), Z12
 	VCVTDQ2PS Z12, Z12
@@ -354,7 +354,7 @@ kind33:
 	JMP       done32
 
 kind34:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind35
 	VPMOVSXBW   (BX), Y12
 	VPSLLW      $0x07, Y12, Y12
@@ -426,14 +426,14 @@ near39:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   128(DX), K1, Z10
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind41
 	VPMOVSXBD.Z 32(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	JMP         done40
 
 kind41:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind42
 	VPMOVZXBD.Z 32(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
@@ -441,7 +441,7 @@ kind41:
 	JMP         done40
 
 kind42:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind43
 	VPMOVSXBW.Z 32(BX), K1, Y11
 	VPSLLW      $0x07, Y11, Y11
@@ -501,14 +501,14 @@ near49:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   192(DX), K1, Z10
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind51
 	VPMOVSXBD.Z 48(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	JMP         done50
 
 kind51:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind52
 	VPMOVZXBD.Z 48(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
@@ -516,7 +516,7 @@ kind51:
 	JMP         done50
 
 kind52:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind53
 	VPMOVSXBW.Z 48(BX), K1, Y11
 	VPSLLW      $0x07, Y11, Y11
@@ -579,14 +579,14 @@ near59:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   (DX), K1, Z10
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind61
 	VPMOVSXBD.Z (BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	JMP         done60
 
 kind61:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind62
 	VPMOVZXBD.Z (BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
@@ -594,7 +594,7 @@ kind61:
 	JMP         done60
 
 kind62:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind63
 	VPMOVSXBW.Z (BX), K1, Y11
 	VPSLLW      $0x07, Y11, Y11
@@ -654,14 +654,14 @@ near69:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   64(DX), K1, Z10
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind71
 	VPMOVSXBD.Z 16(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
 	JMP         done70
 
 kind71:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind72
 	VPMOVZXBD.Z 16(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
@@ -669,7 +669,7 @@ kind71:
 	JMP         done70
 
 kind72:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind73
 	VPMOVSXBW.Z 16(BX), K1, Y11
 	VPSLLW      $0x07, Y11, Y11
@@ -715,7 +715,7 @@ stored76:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z5, Z3, Z3
@@ -733,18 +733,18 @@ done6:
 	VPERMILPS     $0xb1, Z0, Z1
 	VADDPS        Z1, Z0, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
-	MOVQ          296(CX), DX
-	VMOVSS        X0, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X1, (DX)
+	VMOVSS        X0, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X1, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z0
-	VPADDD.BCST 280(CX), Z0, Z0
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z0, Z0
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z0, Z1
 	VPERMI2PS   Z3, Z2, Z1
 	VMOVUPS     Z1, (R9)(DX*1)
@@ -833,7 +833,7 @@ near87:
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind89
 	VPMOVSXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
@@ -846,7 +846,7 @@ near87:
 	JMP       done88
 
 kind89:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind90
 	VPMOVZXBD (BX), Z14
 	VCVTDQ2PS Z14, Z14
@@ -863,7 +863,7 @@ kind89:
 	JMP       done88
 
 kind90:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind91
 	VPMOVSXBW   (BX), Y14
 	VPSLLW      $0x07, Y14, Y14
@@ -1004,14 +1004,14 @@ strand98:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
-	CMPB         272(CX), $0x00
+	CMPB         280(CX), $0x00
 	JNE          kind100
 	VPMOVSXBD.Z  (BX), K1, Z3
 	VCVTDQ2PS    Z3, Z3
 	JMP          done99
 
 kind100:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind101
 	VPMOVZXBD.Z (BX), K1, Z3
 	VCVTDQ2PS   Z3, Z3
@@ -1019,7 +1019,7 @@ kind100:
 	JMP         done99
 
 kind101:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind102
 	VPMOVSXBW.Z (BX), K1, Y3
 	VPSLLW      $0x07, Y3, Y3
@@ -1147,7 +1147,7 @@ loaded110:
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
 	VMOVUPS   192(DX), Z19
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind112
 	VPMOVSXBD (BX), Z20
 	VCVTDQ2PS Z20, Z20
@@ -1160,7 +1160,7 @@ loaded110:
 	JMP       done111
 
 kind112:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind113
 	VPMOVZXBD (BX), Z20
 	VCVTDQ2PS Z20, Z20
@@ -1177,7 +1177,7 @@ kind112:
 	JMP       done111
 
 kind113:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind114
 	VPMOVSXBW   (BX), Y20
 	VPSLLW      $0x07, Y20, Y20
@@ -1325,7 +1325,7 @@ loaded122:
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
 	VMOVUPS   192(DX), Z11
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind124
 	VPMOVSXBD (BX), Z12
 	VCVTDQ2PS Z12, Z12
@@ -1338,7 +1338,7 @@ loaded122:
 	JMP       done123
 
 kind124:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind125
 	VPMOVZXBD (BX), Z12
 	VCVTDQ2PS Z12, Z12
@@ -1355,7 +1355,7 @@ kind124:
 	JMP       done123
 
 kind125:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind126
 	VPMOVSXBW   (BX), Y12
 	VPSLLW      $0x07, Y12, Y12
@@ -1499,14 +1499,14 @@ loaded133:
 
 loaded134:
 	VMOVUPS.Z   (DX), K1, Z1
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind136
 	VPMOVSXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
 	JMP         done135
 
 kind136:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind137
 	VPMOVZXBD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
@@ -1514,7 +1514,7 @@ kind136:
 	JMP         done135
 
 kind137:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind138
 	VPMOVSXBW.Z (BX), K1, Y2
 	VPSLLW      $0x07, Y2, Y2
@@ -1633,13 +1633,13 @@ TEXT ·dequantizeBackwardAVX512F32I16F32(SB), NOSPLIT, $0-16
 	TESTQ  R11, R11
 	JEQ    one1
 	MOVQ   112(CX), DI
-	CMPB   277(CX), $0x00
+	CMPB   286(CX), $0x00
 	JEQ    other2
 	CMPQ   AX, $0x10
 	JGT    run3
-	CMPB   279(CX), $0x00
+	CMPB   288(CX), $0x00
 	JEQ    run3
-	CMPB   278(CX), $0x00
+	CMPB   287(CX), $0x00
 	JEQ    run3
 	VPXORD Z0, Z0, Z0
 	MOVQ   $-1, R8
@@ -1662,7 +1662,7 @@ vector9:
 
 near10:
 	VMOVUPS.Z   (DX), K1, Z5
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind12
 	VPMOVSXWD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
@@ -1707,12 +1707,12 @@ stored15:
 	VPERMILPS     $0xb1, Z1, Z2
 	VADDPS        Z2, Z1, Z1
 	VEXTRACTF64X4 $0x01, Z1, Y2
-	MOVQ          296(CX), R8
-	VMOVSS        X1, (R8)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), R8
-	VMOVSS        X2, (R8)
+	VMOVSS        X1, (R8)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), R8
+	VMOVSS        X2, (R8)
+	ADDQ          $0x00000004, 312(CX)
 	ADDQ          152(CX), DX
 	ADDQ          184(CX), BX
 	ADDQ          216(CX), SI
@@ -1728,7 +1728,7 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS 1024(DI), Z1
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept18
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -1777,7 +1777,7 @@ near20:
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind22
 	VPMOVSXWD (BX), Z14
 	VCVTDQ2PS Z14, Z14
@@ -1863,7 +1863,7 @@ rest5:
 near27:
 	VMOVUPS   (DX), Z10
 	VMOVUPS   64(DX), Z11
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind29
 	VPMOVSXWD (BX), Z12
 	VCVTDQ2PS Z12, Z12
@@ -1919,7 +1919,7 @@ near33:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   128(DX), K1, Z10
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind35
 	VPMOVSXWD.Z 64(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
@@ -1971,7 +1971,7 @@ near41:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   192(DX), K1, Z10
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind43
 	VPMOVSXWD.Z 96(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
@@ -2026,7 +2026,7 @@ near49:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   (DX), K1, Z10
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind51
 	VPMOVSXWD.Z (BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
@@ -2078,7 +2078,7 @@ near57:
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
 	VMOVUPS.Z   64(DX), K1, Z10
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind59
 	VPMOVSXWD.Z 32(BX), K1, Z11
 	VCVTDQ2PS   Z11, Z11
@@ -2116,7 +2116,7 @@ stored62:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z5, Z3, Z3
@@ -2134,18 +2134,18 @@ done6:
 	VPERMILPS     $0xb1, Z0, Z1
 	VADDPS        Z1, Z0, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
-	MOVQ          296(CX), DX
-	VMOVSS        X0, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X1, (DX)
+	VMOVSS        X0, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X1, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z0
-	VPADDD.BCST 280(CX), Z0, Z0
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z0, Z0
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z0, Z1
 	VPERMI2PS   Z3, Z2, Z1
 	VMOVUPS     Z1, (R9)(DX*1)
@@ -2235,7 +2235,7 @@ near73:
 	VMOVUPS   64(DX), Z11
 	VMOVUPS   128(DX), Z12
 	VMOVUPS   192(DX), Z13
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind75
 	VPMOVSXWD (BX), Z14
 	VCVTDQ2PS Z14, Z14
@@ -2344,7 +2344,7 @@ strand82:
 	VBROADCASTSS (R12), Z0
 	VBROADCASTSS 1024(R12), Z1
 	VMOVUPS.Z    (DX), K1, Z2
-	CMPB         272(CX), $0x00
+	CMPB         280(CX), $0x00
 	JNE          kind84
 	VPMOVSXWD.Z  (BX), K1, Z3
 	VCVTDQ2PS    Z3, Z3
@@ -2465,7 +2465,7 @@ loaded92:
 	VMOVUPS   64(DX), Z17
 	VMOVUPS   128(DX), Z18
 	VMOVUPS   192(DX), Z19
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind94
 	VPMOVSXWD (BX), Z20
 	VCVTDQ2PS Z20, Z20
@@ -2582,7 +2582,7 @@ loaded102:
 	VMOVUPS   64(DX), Z9
 	VMOVUPS   128(DX), Z10
 	VMOVUPS   192(DX), Z11
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind104
 	VPMOVSXWD (BX), Z12
 	VCVTDQ2PS Z12, Z12
@@ -2694,7 +2694,7 @@ loaded111:
 
 loaded112:
 	VMOVUPS.Z   (DX), K1, Z1
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind114
 	VPMOVSXWD.Z (BX), K1, Z2
 	VCVTDQ2PS   Z2, Z2
@@ -2747,13 +2747,13 @@ TEXT ·dequantizeBackwardAVX512F32I32F32(SB), NOSPLIT, $0-16
 	TESTQ  R11, R11
 	JEQ    one1
 	MOVQ   112(CX), DI
-	CMPB   277(CX), $0x00
+	CMPB   286(CX), $0x00
 	JEQ    other2
 	CMPQ   AX, $0x10
 	JGT    run3
-	CMPB   279(CX), $0x00
+	CMPB   288(CX), $0x00
 	JEQ    run3
-	CMPB   278(CX), $0x00
+	CMPB   287(CX), $0x00
 	JEQ    run3
 	VPXORD Z0, Z0, Z0
 	MOVQ   $-1, R8
@@ -2820,12 +2820,12 @@ stored12:
 	VPERMILPS     $0xb1, Z1, Z2
 	VADDPS        Z2, Z1, Z1
 	VEXTRACTF64X4 $0x01, Z1, Y2
-	MOVQ          296(CX), R8
-	VMOVSS        X1, (R8)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), R8
-	VMOVSS        X2, (R8)
+	VMOVSS        X1, (R8)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), R8
+	VMOVSS        X2, (R8)
+	ADDQ          $0x00000004, 312(CX)
 	ADDQ          152(CX), DX
 	ADDQ          184(CX), BX
 	ADDQ          216(CX), SI
@@ -2841,7 +2841,7 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS 1024(DI), Z1
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept15
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -3254,7 +3254,7 @@ stored41:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z5, Z3, Z3
@@ -3272,18 +3272,18 @@ done6:
 	VPERMILPS     $0xb1, Z0, Z1
 	VADDPS        Z1, Z0, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
-	MOVQ          296(CX), DX
-	VMOVSS        X0, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X1, (DX)
+	VMOVSS        X0, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X1, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z0
-	VPADDD.BCST 280(CX), Z0, Z0
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z0, Z0
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z0, Z1
 	VPERMI2PS   Z3, Z2, Z1
 	VMOVUPS     Z1, (R9)(DX*1)
@@ -3988,7 +3988,7 @@ group11:
 	VMOVUPD   64(DX)(R14*8), Z3
 	VMOVUPD   128(DX)(R14*8), Z4
 	VMOVUPD   192(DX)(R14*8), Z5
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind13
 	VPMOVSXBD (BX)(R14*1), Y6
 	VCVTDQ2PD Y6, Z6
@@ -4001,7 +4001,7 @@ group11:
 	JMP       done12
 
 kind13:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind14
 	VPMOVZXBD (BX)(R14*1), Y6
 	VCVTDQ2PD Y6, Z6
@@ -4018,7 +4018,7 @@ kind13:
 	JMP       done12
 
 kind14:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind15
 	VPMOVSXBW (BX)(R14*1), X6
 	VPSLLW    $0x07, X6, X6
@@ -4178,14 +4178,14 @@ strand22:
 	VBROADCASTSD (R12), Z0
 	VBROADCASTSD 1024(R12), Z1
 	VMOVUPD.Z    (DX), K1, Z2
-	CMPB         272(CX), $0x00
+	CMPB         280(CX), $0x00
 	JNE          kind24
 	VPMOVSXBD.Z  (BX), K1, Y3
 	VCVTDQ2PD    Y3, Z3
 	JMP          done23
 
 kind24:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind25
 	VPMOVZXBD.Z (BX), K1, Y3
 	VCVTDQ2PD   Y3, Z3
@@ -4193,7 +4193,7 @@ kind24:
 	JMP         done23
 
 kind25:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind26
 	VPMOVSXBW.Z (BX), K1, X3
 	VPSLLW      $0x07, X3, X3
@@ -4318,7 +4318,7 @@ loaded34:
 	VMOVUPD   64(DX)(R11*8), Z9
 	VMOVUPD   128(DX)(R11*8), Z10
 	VMOVUPD   192(DX)(R11*8), Z11
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind36
 	VPMOVSXBD (BX)(R11*1), Y12
 	VCVTDQ2PD Y12, Z12
@@ -4331,7 +4331,7 @@ loaded34:
 	JMP       done35
 
 kind36:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind37
 	VPMOVZXBD (BX)(R11*1), Y12
 	VCVTDQ2PD Y12, Z12
@@ -4348,7 +4348,7 @@ kind36:
 	JMP       done35
 
 kind37:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind38
 	VPMOVSXBW (BX)(R11*1), X12
 	VPSLLW    $0x07, X12, X12
@@ -4502,14 +4502,14 @@ loaded45:
 
 loaded46:
 	VMOVUPD.Z   (DX), K1, Z1
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind48
 	VPMOVSXBD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	JMP         done47
 
 kind48:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind49
 	VPMOVZXBD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
@@ -4517,7 +4517,7 @@ kind48:
 	JMP         done47
 
 kind49:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind50
 	VPMOVSXBW.Z (BX), K1, X2
 	VPSLLW      $0x07, X2, X2
@@ -4620,7 +4620,7 @@ group11:
 	VMOVUPD   64(DX)(R14*8), Z3
 	VMOVUPD   128(DX)(R14*8), Z4
 	VMOVUPD   192(DX)(R14*8), Z5
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind13
 	VPMOVSXWD (BX)(R14*2), Y6
 	VCVTDQ2PD Y6, Z6
@@ -4740,7 +4740,7 @@ strand20:
 	VBROADCASTSD (R12), Z0
 	VBROADCASTSD 1024(R12), Z1
 	VMOVUPD.Z    (DX), K1, Z2
-	CMPB         272(CX), $0x00
+	CMPB         280(CX), $0x00
 	JNE          kind22
 	VPMOVSXWD.Z  (BX), K1, Y3
 	VCVTDQ2PD    Y3, Z3
@@ -4856,7 +4856,7 @@ loaded30:
 	VMOVUPD   64(DX)(R11*8), Z9
 	VMOVUPD   128(DX)(R11*8), Z10
 	VMOVUPD   192(DX)(R11*8), Z11
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind32
 	VPMOVSXWD (BX)(R11*2), Y12
 	VCVTDQ2PD Y12, Z12
@@ -4970,7 +4970,7 @@ loaded39:
 
 loaded40:
 	VMOVUPD.Z   (DX), K1, Z1
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind42
 	VPMOVSXWD.Z (BX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
@@ -5403,13 +5403,13 @@ TEXT ·dequantizeBackwardAVX512H16C8H16(SB), NOSPLIT, $0-16
 	TESTQ        R11, R11
 	JEQ          one1
 	MOVQ         112(CX), DI
-	CMPB         277(CX), $0x00
+	CMPB         286(CX), $0x00
 	JEQ          other2
 	CMPQ         AX, $0x10
 	JGT          run3
-	CMPB         279(CX), $0x00
+	CMPB         288(CX), $0x00
 	JEQ          run3
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          run3
 	VPXORD       Z5, Z5, Z5
 	MOVQ         $-1, R8
@@ -5431,7 +5431,7 @@ vector9:
 	PREFETCHT0   (SI)(R8*1)
 
 near10:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind12
 	VCVTPH2PS.Z (DX), K1, Z9
 	JMP         done11
@@ -5443,14 +5443,14 @@ kind12:
 	JMP         done11
 
 done11:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind15
 	VPMOVSXBD.Z (BX), K1, Z10
 	VCVTDQ2PS   Z10, Z10
 	JMP         done14
 
 kind15:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind16
 	VPMOVZXBD.Z (BX), K1, Z10
 	VCVTDQ2PS   Z10, Z10
@@ -5458,7 +5458,7 @@ kind15:
 	JMP         done14
 
 kind16:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind17
 	VPMOVSXBW.Z (BX), K1, Y10
 	VPSLLW      $0x07, Y10, Y10
@@ -5484,7 +5484,7 @@ done14:
 	VADDPS    Z6, Z7, K1, Z7
 	VADDPS    Z9, Z8, K1, Z8
 	VMULPS    Z4, Z9, Z4
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind20
 	VCVTPS2PH $0x00, Z4, Y4
 	CMPQ      AX, $0x10
@@ -5528,12 +5528,12 @@ done19:
 	VPERMILPS     $0xb1, Z4, Z6
 	VADDPS        Z6, Z4, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y6
-	MOVQ          296(CX), R8
-	VMOVSS        X4, (R8)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), R8
-	VMOVSS        X6, (R8)
+	VMOVSS        X4, (R8)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), R8
+	VMOVSS        X6, (R8)
+	ADDQ          $0x00000004, 312(CX)
 	ADDQ          152(CX), DX
 	ADDQ          184(CX), BX
 	ADDQ          216(CX), SI
@@ -5549,7 +5549,7 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z5
 	VBROADCASTSS 1024(DI), Z6
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept26
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
@@ -5589,7 +5589,7 @@ next4:
 	PREFETCHT0 64(SI)(R12*1)
 
 near28:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind30
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -5613,7 +5613,7 @@ kind30:
 	JMP       done29
 
 done29:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind33
 	VPMOVSXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
@@ -5626,7 +5626,7 @@ done29:
 	JMP       done32
 
 kind33:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind34
 	VPMOVZXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
@@ -5643,7 +5643,7 @@ kind33:
 	JMP       done32
 
 kind34:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind35
 	VPMOVSXBW   (BX), Y19
 	VPSLLW      $0x07, Y19, Y19
@@ -5723,7 +5723,7 @@ done32:
 	VMULPS    Z5, Z16, Z16
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind38
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -5804,7 +5804,7 @@ rest5:
 	PREFETCHT0 (SI)(R12*1)
 
 near45:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind47
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -5820,7 +5820,7 @@ kind47:
 	JMP       done46
 
 done46:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind50
 	VPMOVSXBD (BX), Z17
 	VCVTDQ2PS Z17, Z17
@@ -5829,7 +5829,7 @@ done46:
 	JMP       done49
 
 kind50:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind51
 	VPMOVZXBD (BX), Z17
 	VCVTDQ2PS Z17, Z17
@@ -5840,7 +5840,7 @@ kind50:
 	JMP       done49
 
 kind51:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind52
 	VPMOVSXBW   (BX), Y17
 	VPSLLW      $0x07, Y17, Y17
@@ -5884,7 +5884,7 @@ done49:
 	VADDPS    Z16, Z12, Z12
 	VMULPS    Z5, Z15, Z15
 	VMULPS    Z5, Z16, Z16
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind55
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -5942,7 +5942,7 @@ near61:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind63
 	VCVTPH2PS.Z 64(DX), K1, Z15
 	JMP         done62
@@ -5954,14 +5954,14 @@ kind63:
 	JMP         done62
 
 done62:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind66
 	VPMOVSXBD.Z 32(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	JMP         done65
 
 kind66:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind67
 	VPMOVZXBD.Z 32(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
@@ -5969,7 +5969,7 @@ kind66:
 	JMP         done65
 
 kind67:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind68
 	VPMOVSXBW.Z 32(BX), K1, Y16
 	VPSLLW      $0x07, Y16, Y16
@@ -5995,7 +5995,7 @@ done65:
 	VADDPS    Z16, Z9, K1, Z9
 	VADDPS    Z15, Z13, K1, Z13
 	VMULPS    Z5, Z15, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind71
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPQ      R8, $0x10
@@ -6045,7 +6045,7 @@ near77:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind79
 	VCVTPH2PS.Z 96(DX), K1, Z15
 	JMP         done78
@@ -6057,14 +6057,14 @@ kind79:
 	JMP         done78
 
 done78:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind82
 	VPMOVSXBD.Z 48(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	JMP         done81
 
 kind82:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind83
 	VPMOVZXBD.Z 48(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
@@ -6072,7 +6072,7 @@ kind82:
 	JMP         done81
 
 kind83:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind84
 	VPMOVSXBW.Z 48(BX), K1, Y16
 	VPSLLW      $0x07, Y16, Y16
@@ -6098,7 +6098,7 @@ done81:
 	VADDPS    Z6, Z10, K1, Z10
 	VADDPS    Z15, Z14, K1, Z14
 	VMULPS    Z5, Z15, Z5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind87
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPQ      R8, $0x10
@@ -6151,7 +6151,7 @@ near93:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind95
 	VCVTPH2PS.Z (DX), K1, Z15
 	JMP         done94
@@ -6163,14 +6163,14 @@ kind95:
 	JMP         done94
 
 done94:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind98
 	VPMOVSXBD.Z (BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	JMP         done97
 
 kind98:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind99
 	VPMOVZXBD.Z (BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
@@ -6178,7 +6178,7 @@ kind98:
 	JMP         done97
 
 kind99:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind100
 	VPMOVSXBW.Z (BX), K1, Y16
 	VPSLLW      $0x07, Y16, Y16
@@ -6204,7 +6204,7 @@ done97:
 	VADDPS    Z16, Z7, K1, Z7
 	VADDPS    Z15, Z11, K1, Z11
 	VMULPS    Z5, Z15, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind103
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPQ      R8, $0x10
@@ -6254,7 +6254,7 @@ near109:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind111
 	VCVTPH2PS.Z 32(DX), K1, Z15
 	JMP         done110
@@ -6266,14 +6266,14 @@ kind111:
 	JMP         done110
 
 done110:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind114
 	VPMOVSXBD.Z 16(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	JMP         done113
 
 kind114:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind115
 	VPMOVZXBD.Z 16(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
@@ -6281,7 +6281,7 @@ kind114:
 	JMP         done113
 
 kind115:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind116
 	VPMOVSXBW.Z 16(BX), K1, Y16
 	VPSLLW      $0x07, Y16, Y16
@@ -6307,7 +6307,7 @@ done113:
 	VADDPS    Z6, Z8, K1, Z8
 	VADDPS    Z15, Z12, K1, Z12
 	VMULPS    Z5, Z15, Z5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind119
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPQ      R8, $0x10
@@ -6344,7 +6344,7 @@ done118:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z9, Z7, Z7
 	VADDPS        Z10, Z8, Z8
@@ -6362,18 +6362,18 @@ done6:
 	VPERMILPS     $0xb1, Z5, Z6
 	VADDPS        Z6, Z5, Z5
 	VEXTRACTF64X4 $0x01, Z5, Y6
-	MOVQ          296(CX), DX
-	VMOVSS        X5, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X6, (DX)
+	VMOVSS        X5, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X6, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z5
-	VPADDD.BCST 280(CX), Z5, Z5
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z5, Z5
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z5, Z6
 	VPERMI2PS   Z8, Z7, Z6
 	VMOVUPS     Z6, (R9)(DX*1)
@@ -6456,7 +6456,7 @@ block130:
 	PREFETCHT1 (BX)(R14*1)
 
 near133:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind135
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -6480,7 +6480,7 @@ kind135:
 	JMP       done134
 
 done134:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind138
 	VPMOVSXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
@@ -6493,7 +6493,7 @@ done134:
 	JMP       done137
 
 kind138:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind139
 	VPMOVZXBD (BX), Z19
 	VCVTDQ2PS Z19, Z19
@@ -6510,7 +6510,7 @@ kind138:
 	JMP       done137
 
 kind139:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind140
 	VPMOVSXBW   (BX), Y19
 	VPSLLW      $0x07, Y19, Y19
@@ -6590,7 +6590,7 @@ done137:
 	VMULPS    Z5, Z16, Z16
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind143
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -6697,7 +6697,7 @@ near151:
 strand152:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind154
 	VCVTPH2PS.Z  (DX), K1, Z7
 	JMP          done153
@@ -6709,14 +6709,14 @@ kind154:
 	JMP         done153
 
 done153:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind157
 	VPMOVSXBD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	JMP         done156
 
 kind157:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind158
 	VPMOVZXBD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
@@ -6724,7 +6724,7 @@ kind157:
 	JMP         done156
 
 kind158:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind159
 	VPMOVSXBW.Z (BX), K1, Y8
 	VPSLLW      $0x07, Y8, Y8
@@ -6754,7 +6754,7 @@ done156:
 	VADDPS    Z7, Z6, Z6
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z7, Z5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind162
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
@@ -6863,7 +6863,7 @@ loaded169:
 	VMOVUPS 192(R8), Z12
 
 loaded170:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind172
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
@@ -6887,7 +6887,7 @@ kind172:
 	JMP       done171
 
 done171:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind175
 	VPMOVSXBD (BX), Z25
 	VCVTDQ2PS Z25, Z25
@@ -6900,7 +6900,7 @@ done171:
 	JMP       done174
 
 kind175:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind176
 	VPMOVZXBD (BX), Z25
 	VCVTDQ2PS Z25, Z25
@@ -6917,7 +6917,7 @@ kind175:
 	JMP       done174
 
 kind176:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind177
 	VPMOVSXBW   (BX), Y25
 	VPSLLW      $0x07, Y25, Y25
@@ -6997,7 +6997,7 @@ done174:
 	VMULPS    Z6, Z22, Z22
 	VMULPS    Z7, Z23, Z23
 	VMULPS    Z8, Z24, Z24
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind180
 	VCVTPS2PH $0x00, Z21, Y21
 	VCVTPS2PH $0x00, Z22, Y22
@@ -7106,7 +7106,7 @@ loaded189:
 	VMOVUPS 192(R8), Z12
 
 loaded190:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind192
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
@@ -7130,7 +7130,7 @@ kind192:
 	JMP       done191
 
 done191:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind195
 	VPMOVSXBD (BX), Z17
 	VCVTDQ2PS Z17, Z17
@@ -7143,7 +7143,7 @@ done191:
 	JMP       done194
 
 kind195:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind196
 	VPMOVZXBD (BX), Z17
 	VCVTDQ2PS Z17, Z17
@@ -7160,7 +7160,7 @@ kind195:
 	JMP       done194
 
 kind196:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind197
 	VPMOVSXBW   (BX), Y17
 	VPSLLW      $0x07, Y17, Y17
@@ -7256,7 +7256,7 @@ done194:
 	VMULPS    Z6, Z14, Z14
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind200
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
@@ -7350,7 +7350,7 @@ loaded209:
 	VMOVUPS.Z (R8), K1, Z9
 
 loaded210:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind212
 	VCVTPH2PS.Z (DX), K1, Z4
 	JMP         done211
@@ -7362,14 +7362,14 @@ kind212:
 	JMP         done211
 
 done211:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind215
 	VPMOVSXBD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
 	JMP         done214
 
 kind215:
-	CMPB        272(CX), $0x01
+	CMPB        280(CX), $0x01
 	JNE         kind216
 	VPMOVZXBD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
@@ -7377,7 +7377,7 @@ kind215:
 	JMP         done214
 
 kind216:
-	CMPB        272(CX), $0x02
+	CMPB        280(CX), $0x02
 	JNE         kind217
 	VPMOVSXBW.Z (BX), K1, Y6
 	VPSLLW      $0x07, Y6, Y6
@@ -7407,7 +7407,7 @@ done214:
 	VADDPS    Z4, Z6, Z6
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z4, Z4
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind220
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
@@ -7534,13 +7534,13 @@ TEXT ·dequantizeBackwardAVX512H16I16H16(SB), NOSPLIT, $0-16
 	TESTQ        R11, R11
 	JEQ          one1
 	MOVQ         112(CX), DI
-	CMPB         277(CX), $0x00
+	CMPB         286(CX), $0x00
 	JEQ          other2
 	CMPQ         AX, $0x10
 	JGT          run3
-	CMPB         279(CX), $0x00
+	CMPB         288(CX), $0x00
 	JEQ          run3
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          run3
 	VPXORD       Z5, Z5, Z5
 	MOVQ         $-1, R8
@@ -7562,7 +7562,7 @@ vector9:
 	PREFETCHT0   (SI)(R8*1)
 
 near10:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind12
 	VCVTPH2PS.Z (DX), K1, Z9
 	JMP         done11
@@ -7574,7 +7574,7 @@ kind12:
 	JMP         done11
 
 done11:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind15
 	VPMOVSXWD.Z (BX), K1, Z10
 	VCVTDQ2PS   Z10, Z10
@@ -7592,7 +7592,7 @@ done14:
 	VADDPS    Z6, Z7, K1, Z7
 	VADDPS    Z9, Z8, K1, Z8
 	VMULPS    Z4, Z9, Z4
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind18
 	VCVTPS2PH $0x00, Z4, Y4
 	CMPQ      AX, $0x10
@@ -7636,12 +7636,12 @@ done17:
 	VPERMILPS     $0xb1, Z4, Z6
 	VADDPS        Z6, Z4, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y6
-	MOVQ          296(CX), R8
-	VMOVSS        X4, (R8)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), R8
-	VMOVSS        X6, (R8)
+	VMOVSS        X4, (R8)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), R8
+	VMOVSS        X6, (R8)
+	ADDQ          $0x00000004, 312(CX)
 	ADDQ          152(CX), DX
 	ADDQ          184(CX), BX
 	ADDQ          216(CX), SI
@@ -7657,7 +7657,7 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z5
 	VBROADCASTSS 1024(DI), Z6
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept24
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
@@ -7698,7 +7698,7 @@ next4:
 	PREFETCHT0 64(SI)(R12*1)
 
 near26:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind28
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -7722,7 +7722,7 @@ kind28:
 	JMP       done27
 
 done27:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind31
 	VPMOVSXWD (BX), Z19
 	VCVTDQ2PS Z19, Z19
@@ -7770,7 +7770,7 @@ done30:
 	VMULPS    Z5, Z16, Z16
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind34
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -7851,7 +7851,7 @@ rest5:
 	PREFETCHT0 (SI)(R12*1)
 
 near41:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind43
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -7867,7 +7867,7 @@ kind43:
 	JMP       done42
 
 done42:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind46
 	VPMOVSXWD (BX), Z17
 	VCVTDQ2PS Z17, Z17
@@ -7895,7 +7895,7 @@ done45:
 	VADDPS    Z16, Z12, Z12
 	VMULPS    Z5, Z15, Z15
 	VMULPS    Z5, Z16, Z16
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind49
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -7953,7 +7953,7 @@ near55:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind57
 	VCVTPH2PS.Z 64(DX), K1, Z15
 	JMP         done56
@@ -7965,7 +7965,7 @@ kind57:
 	JMP         done56
 
 done56:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind60
 	VPMOVSXWD.Z 64(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
@@ -7983,7 +7983,7 @@ done59:
 	VADDPS    Z16, Z9, K1, Z9
 	VADDPS    Z15, Z13, K1, Z13
 	VMULPS    Z5, Z15, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind63
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPQ      R8, $0x10
@@ -8033,7 +8033,7 @@ near69:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind71
 	VCVTPH2PS.Z 96(DX), K1, Z15
 	JMP         done70
@@ -8045,7 +8045,7 @@ kind71:
 	JMP         done70
 
 done70:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind74
 	VPMOVSXWD.Z 96(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
@@ -8063,7 +8063,7 @@ done73:
 	VADDPS    Z6, Z10, K1, Z10
 	VADDPS    Z15, Z14, K1, Z14
 	VMULPS    Z5, Z15, Z5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind77
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPQ      R8, $0x10
@@ -8116,7 +8116,7 @@ near83:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind85
 	VCVTPH2PS.Z (DX), K1, Z15
 	JMP         done84
@@ -8128,7 +8128,7 @@ kind85:
 	JMP         done84
 
 done84:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind88
 	VPMOVSXWD.Z (BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
@@ -8146,7 +8146,7 @@ done87:
 	VADDPS    Z16, Z7, K1, Z7
 	VADDPS    Z15, Z11, K1, Z11
 	VMULPS    Z5, Z15, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind91
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPQ      R8, $0x10
@@ -8196,7 +8196,7 @@ near97:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind99
 	VCVTPH2PS.Z 32(DX), K1, Z15
 	JMP         done98
@@ -8208,7 +8208,7 @@ kind99:
 	JMP         done98
 
 done98:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind102
 	VPMOVSXWD.Z 32(BX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
@@ -8226,7 +8226,7 @@ done101:
 	VADDPS    Z6, Z8, K1, Z8
 	VADDPS    Z15, Z12, K1, Z12
 	VMULPS    Z5, Z15, Z5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind105
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPQ      R8, $0x10
@@ -8263,7 +8263,7 @@ done104:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z9, Z7, Z7
 	VADDPS        Z10, Z8, Z8
@@ -8281,18 +8281,18 @@ done6:
 	VPERMILPS     $0xb1, Z5, Z6
 	VADDPS        Z6, Z5, Z5
 	VEXTRACTF64X4 $0x01, Z5, Y6
-	MOVQ          296(CX), DX
-	VMOVSS        X5, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X6, (DX)
+	VMOVSS        X5, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X6, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z5
-	VPADDD.BCST 280(CX), Z5, Z5
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z5, Z5
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z5, Z6
 	VPERMI2PS   Z8, Z7, Z6
 	VMOVUPS     Z6, (R9)(DX*1)
@@ -8376,7 +8376,7 @@ block116:
 	PREFETCHT1 64(BX)(R14*1)
 
 near119:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind121
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -8400,7 +8400,7 @@ kind121:
 	JMP       done120
 
 done120:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind124
 	VPMOVSXWD (BX), Z19
 	VCVTDQ2PS Z19, Z19
@@ -8448,7 +8448,7 @@ done123:
 	VMULPS    Z5, Z16, Z16
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind127
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -8555,7 +8555,7 @@ near135:
 strand136:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind138
 	VCVTPH2PS.Z  (DX), K1, Z7
 	JMP          done137
@@ -8567,7 +8567,7 @@ kind138:
 	JMP         done137
 
 done137:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind141
 	VPMOVSXWD.Z (BX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
@@ -8589,7 +8589,7 @@ done140:
 	VADDPS    Z7, Z6, Z6
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z7, Z5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind144
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
@@ -8699,7 +8699,7 @@ loaded151:
 	VMOVUPS 192(R8), Z12
 
 loaded152:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind154
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
@@ -8723,7 +8723,7 @@ kind154:
 	JMP       done153
 
 done153:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind157
 	VPMOVSXWD (BX), Z25
 	VCVTDQ2PS Z25, Z25
@@ -8771,7 +8771,7 @@ done156:
 	VMULPS    Z6, Z22, Z22
 	VMULPS    Z7, Z23, Z23
 	VMULPS    Z8, Z24, Z24
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind160
 	VCVTPS2PH $0x00, Z21, Y21
 	VCVTPS2PH $0x00, Z22, Y22
@@ -8881,7 +8881,7 @@ loaded169:
 	VMOVUPS 192(R8), Z12
 
 loaded170:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind172
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
@@ -8905,7 +8905,7 @@ kind172:
 	JMP       done171
 
 done171:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind175
 	VPMOVSXWD (BX), Z17
 	VCVTDQ2PS Z17, Z17
@@ -8969,7 +8969,7 @@ done174:
 	VMULPS    Z6, Z14, Z14
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind178
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
@@ -9063,7 +9063,7 @@ loaded187:
 	VMOVUPS.Z (R8), K1, Z9
 
 loaded188:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind190
 	VCVTPH2PS.Z (DX), K1, Z4
 	JMP         done189
@@ -9075,7 +9075,7 @@ kind190:
 	JMP         done189
 
 done189:
-	CMPB        272(CX), $0x00
+	CMPB        280(CX), $0x00
 	JNE         kind193
 	VPMOVSXWD.Z (BX), K1, Z6
 	VCVTDQ2PS   Z6, Z6
@@ -9097,7 +9097,7 @@ done192:
 	VADDPS    Z4, Z6, Z6
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z4, Z4
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind196
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
@@ -9150,13 +9150,13 @@ TEXT ·dequantizeBackwardAVX512H16I32H16(SB), NOSPLIT, $0-16
 	TESTQ        R11, R11
 	JEQ          one1
 	MOVQ         112(CX), DI
-	CMPB         277(CX), $0x00
+	CMPB         286(CX), $0x00
 	JEQ          other2
 	CMPQ         AX, $0x10
 	JGT          run3
-	CMPB         279(CX), $0x00
+	CMPB         288(CX), $0x00
 	JEQ          run3
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          run3
 	VPXORD       Z5, Z5, Z5
 	MOVQ         $-1, R8
@@ -9178,7 +9178,7 @@ vector9:
 	PREFETCHT0   (SI)(R8*1)
 
 near10:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind12
 	VCVTPH2PS.Z (DX), K1, Z9
 	JMP         done11
@@ -9207,7 +9207,7 @@ done11:
 	VADDPS        Z6, Z7, K1, Z7
 	VADDPS        Z9, Z8, K1, Z8
 	VMULPS        Z4, Z9, Z4
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind15
 	VCVTPS2PH     $0x00, Z4, Y4
 	CMPQ          AX, $0x10
@@ -9251,12 +9251,12 @@ done14:
 	VPERMILPS     $0xb1, Z4, Z6
 	VADDPS        Z6, Z4, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y6
-	MOVQ          296(CX), R8
-	VMOVSS        X4, (R8)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), R8
-	VMOVSS        X6, (R8)
+	VMOVSS        X4, (R8)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), R8
+	VMOVSS        X6, (R8)
+	ADDQ          $0x00000004, 312(CX)
 	ADDQ          152(CX), DX
 	ADDQ          184(CX), BX
 	ADDQ          216(CX), SI
@@ -9272,7 +9272,7 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z5
 	VBROADCASTSS 1024(DI), Z6
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept21
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
@@ -9315,7 +9315,7 @@ next4:
 	PREFETCHT0 64(SI)(R12*1)
 
 near23:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind25
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -9407,7 +9407,7 @@ done24:
 	VMULPS        Z5, Z16, Z16
 	VMULPS        Z5, Z17, Z17
 	VMULPS        Z5, Z18, Z18
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind28
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
@@ -9489,7 +9489,7 @@ rest5:
 	PREFETCHT0 (SI)(R12*1)
 
 near35:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind37
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -9539,7 +9539,7 @@ done36:
 	VADDPS        Z16, Z12, Z12
 	VMULPS        Z5, Z15, Z15
 	VMULPS        Z5, Z16, Z16
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind40
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
@@ -9597,7 +9597,7 @@ near46:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind48
 	VCVTPH2PS.Z 64(DX), K1, Z15
 	JMP         done47
@@ -9626,7 +9626,7 @@ done47:
 	VADDPS        Z16, Z9, K1, Z9
 	VADDPS        Z15, Z13, K1, Z13
 	VMULPS        Z5, Z15, Z15
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind51
 	VCVTPS2PH     $0x00, Z15, Y15
 	CMPQ          R8, $0x10
@@ -9676,7 +9676,7 @@ near57:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind59
 	VCVTPH2PS.Z 96(DX), K1, Z15
 	JMP         done58
@@ -9705,7 +9705,7 @@ done58:
 	VADDPS        Z6, Z10, K1, Z10
 	VADDPS        Z15, Z14, K1, Z14
 	VMULPS        Z5, Z15, Z5
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind62
 	VCVTPS2PH     $0x00, Z5, Y5
 	CMPQ          R8, $0x10
@@ -9758,7 +9758,7 @@ near68:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind70
 	VCVTPH2PS.Z (DX), K1, Z15
 	JMP         done69
@@ -9787,7 +9787,7 @@ done69:
 	VADDPS        Z16, Z7, K1, Z7
 	VADDPS        Z15, Z11, K1, Z11
 	VMULPS        Z5, Z15, Z15
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind73
 	VCVTPS2PH     $0x00, Z15, Y15
 	CMPQ          R8, $0x10
@@ -9837,7 +9837,7 @@ near79:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind81
 	VCVTPH2PS.Z 32(DX), K1, Z15
 	JMP         done80
@@ -9866,7 +9866,7 @@ done80:
 	VADDPS        Z6, Z8, K1, Z8
 	VADDPS        Z15, Z12, K1, Z12
 	VMULPS        Z5, Z15, Z5
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind84
 	VCVTPS2PH     $0x00, Z5, Y5
 	CMPQ          R8, $0x10
@@ -9903,7 +9903,7 @@ done83:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z9, Z7, Z7
 	VADDPS        Z10, Z8, Z8
@@ -9921,18 +9921,18 @@ done6:
 	VPERMILPS     $0xb1, Z5, Z6
 	VADDPS        Z6, Z5, Z5
 	VEXTRACTF64X4 $0x01, Z5, Y6
-	MOVQ          296(CX), DX
-	VMOVSS        X5, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X6, (DX)
+	VMOVSS        X5, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X6, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z5
-	VPADDD.BCST 280(CX), Z5, Z5
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z5, Z5
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z5, Z6
 	VPERMI2PS   Z8, Z7, Z6
 	VMOVUPS     Z6, (R9)(DX*1)
@@ -10018,7 +10018,7 @@ block95:
 	PREFETCHT1 192(BX)(R14*1)
 
 near98:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind100
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -10110,7 +10110,7 @@ done99:
 	VMULPS        Z5, Z16, Z16
 	VMULPS        Z5, Z17, Z17
 	VMULPS        Z5, Z18, Z18
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind103
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
@@ -10217,7 +10217,7 @@ near111:
 strand112:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind114
 	VCVTPH2PS.Z  (DX), K1, Z7
 	JMP          done113
@@ -10250,7 +10250,7 @@ done113:
 	VADDPS        Z7, Z6, Z6
 	VMOVUPS       Z6, K1, (R10)
 	VMULPS        Z5, Z7, Z5
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind117
 	VCVTPS2PH     $0x00, Z5, Y5
 	VMOVDQU16     Y5, K1, (SI)
@@ -10362,7 +10362,7 @@ loaded124:
 	VMOVUPS 192(R8), Z12
 
 loaded125:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind127
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
@@ -10454,7 +10454,7 @@ done126:
 	VMULPS        Z6, Z22, Z22
 	VMULPS        Z7, Z23, Z23
 	VMULPS        Z8, Z24, Z24
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind130
 	VCVTPS2PH     $0x00, Z21, Y21
 	VCVTPS2PH     $0x00, Z22, Y22
@@ -10566,7 +10566,7 @@ loaded139:
 	VMOVUPS 192(R8), Z12
 
 loaded140:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind142
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
@@ -10674,7 +10674,7 @@ done141:
 	VMULPS        Z6, Z14, Z14
 	VMULPS        Z7, Z15, Z15
 	VMULPS        Z8, Z16, Z16
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind145
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z14, Y14
@@ -10768,7 +10768,7 @@ loaded154:
 	VMOVUPS.Z (R8), K1, Z9
 
 loaded155:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind157
 	VCVTPH2PS.Z (DX), K1, Z4
 	JMP         done156
@@ -10801,7 +10801,7 @@ done156:
 	VADDPS        Z4, Z6, Z6
 	VMOVUPS       Z6, K1, (R10)
 	VMULPS        Z5, Z4, Z4
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind160
 	VCVTPS2PH     $0x00, Z4, Y4
 	VMOVDQU16     Y4, K1, (SI)
@@ -10849,13 +10849,13 @@ TEXT ·dequantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	TESTQ  R11, R11
 	JEQ    one1
 	MOVQ   112(CX), DI
-	CMPB   277(CX), $0x00
+	CMPB   286(CX), $0x00
 	JEQ    other2
 	CMPQ   AX, $0x10
 	JGT    run3
-	CMPB   279(CX), $0x00
+	CMPB   288(CX), $0x00
 	JEQ    run3
-	CMPB   278(CX), $0x00
+	CMPB   287(CX), $0x00
 	JEQ    run3
 	VPXORD Z0, Z0, Z0
 	MOVQ   $-1, R8
@@ -10911,12 +10911,12 @@ stored12:
 	VPERMILPS     $0xb1, Z1, Z2
 	VADDPS        Z2, Z1, Z1
 	VEXTRACTF64X4 $0x01, Z1, Y2
-	MOVQ          296(CX), R8
-	VMOVSS        X1, (R8)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), R8
-	VMOVSS        X2, (R8)
+	VMOVSS        X1, (R8)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), R8
+	VMOVSS        X2, (R8)
+	ADDQ          $0x00000004, 312(CX)
 	ADDQ          152(CX), DX
 	ADDQ          184(CX), BX
 	ADDQ          216(CX), SI
@@ -10932,7 +10932,7 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z0
 	VBROADCASTSS 1024(DI), Z1
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept15
 	VPXORD       Z2, Z2, Z2
 	VPXORD       Z3, Z3, Z3
@@ -11235,7 +11235,7 @@ stored41:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z4, Z2, Z2
 	VADDPS        Z5, Z3, Z3
@@ -11253,18 +11253,18 @@ done6:
 	VPERMILPS     $0xb1, Z0, Z1
 	VADDPS        Z1, Z0, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
-	MOVQ          296(CX), DX
-	VMOVSS        X0, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X1, (DX)
+	VMOVSS        X0, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X1, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z0
-	VPADDD.BCST 280(CX), Z0, Z0
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z0, Z0
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z0, Z1
 	VPERMI2PS   Z3, Z2, Z1
 	VMOVUPS     Z1, (R9)(DX*1)
@@ -12164,13 +12164,13 @@ TEXT ·dequantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $0-16
 	TESTQ        R11, R11
 	JEQ          one1
 	MOVQ         112(CX), DI
-	CMPB         277(CX), $0x00
+	CMPB         286(CX), $0x00
 	JEQ          other2
 	CMPQ         AX, $0x10
 	JGT          run3
-	CMPB         279(CX), $0x00
+	CMPB         288(CX), $0x00
 	JEQ          run3
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          run3
 	VPXORD       Z5, Z5, Z5
 	MOVQ         $-1, R8
@@ -12192,7 +12192,7 @@ vector9:
 	PREFETCHT0   (SI)(R8*1)
 
 near10:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind12
 	VCVTPH2PS.Z (DX), K1, Z9
 	JMP         done11
@@ -12204,7 +12204,7 @@ kind12:
 	JMP         done11
 
 done11:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind15
 	VCVTPH2PS.Z (BX), K1, Z10
 	JMP         done14
@@ -12221,7 +12221,7 @@ done14:
 	VADDPS    Z6, Z7, K1, Z7
 	VADDPS    Z9, Z8, K1, Z8
 	VMULPS    Z4, Z9, Z4
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind18
 	VCVTPS2PH $0x00, Z4, Y4
 	CMPQ      AX, $0x10
@@ -12265,12 +12265,12 @@ done17:
 	VPERMILPS     $0xb1, Z4, Z6
 	VADDPS        Z6, Z4, Z4
 	VEXTRACTF64X4 $0x01, Z4, Y6
-	MOVQ          296(CX), R8
-	VMOVSS        X4, (R8)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), R8
-	VMOVSS        X6, (R8)
+	VMOVSS        X4, (R8)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), R8
+	VMOVSS        X6, (R8)
+	ADDQ          $0x00000004, 312(CX)
 	ADDQ          152(CX), DX
 	ADDQ          184(CX), BX
 	ADDQ          216(CX), SI
@@ -12286,7 +12286,7 @@ run3:
 	MOVQ         SI, 248(CX)
 	VBROADCASTSS (DI), Z5
 	VBROADCASTSS 1024(DI), Z6
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept24
 	VPXORD       Z7, Z7, Z7
 	VPXORD       Z8, Z8, Z8
@@ -12327,7 +12327,7 @@ next4:
 	PREFETCHT0 64(SI)(R12*1)
 
 near26:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind28
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -12351,7 +12351,7 @@ kind28:
 	JMP       done27
 
 done27:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind31
 	VCVTPH2PS (BX), Z19
 	VCVTPH2PS 32(BX), Z20
@@ -12395,7 +12395,7 @@ done30:
 	VMULPS    Z5, Z16, Z16
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind34
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -12476,7 +12476,7 @@ rest5:
 	PREFETCHT0 (SI)(R12*1)
 
 near41:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind43
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -12492,7 +12492,7 @@ kind43:
 	JMP       done42
 
 done42:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind46
 	VCVTPH2PS (BX), Z17
 	VCVTPH2PS 32(BX), Z18
@@ -12518,7 +12518,7 @@ done45:
 	VADDPS    Z16, Z12, Z12
 	VMULPS    Z5, Z15, Z15
 	VMULPS    Z5, Z16, Z16
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind49
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -12576,7 +12576,7 @@ near55:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind57
 	VCVTPH2PS.Z 64(DX), K1, Z15
 	JMP         done56
@@ -12588,7 +12588,7 @@ kind57:
 	JMP         done56
 
 done56:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind60
 	VCVTPH2PS.Z 64(BX), K1, Z16
 	JMP         done59
@@ -12605,7 +12605,7 @@ done59:
 	VADDPS    Z16, Z9, K1, Z9
 	VADDPS    Z15, Z13, K1, Z13
 	VMULPS    Z5, Z15, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind63
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPQ      R8, $0x10
@@ -12655,7 +12655,7 @@ near69:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind71
 	VCVTPH2PS.Z 96(DX), K1, Z15
 	JMP         done70
@@ -12667,7 +12667,7 @@ kind71:
 	JMP         done70
 
 done70:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind74
 	VCVTPH2PS.Z 96(BX), K1, Z16
 	JMP         done73
@@ -12684,7 +12684,7 @@ done73:
 	VADDPS    Z6, Z10, K1, Z10
 	VADDPS    Z15, Z14, K1, Z14
 	VMULPS    Z5, Z15, Z5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind77
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPQ      R8, $0x10
@@ -12737,7 +12737,7 @@ near83:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind85
 	VCVTPH2PS.Z (DX), K1, Z15
 	JMP         done84
@@ -12749,7 +12749,7 @@ kind85:
 	JMP         done84
 
 done84:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind88
 	VCVTPH2PS.Z (BX), K1, Z16
 	JMP         done87
@@ -12766,7 +12766,7 @@ done87:
 	VADDPS    Z16, Z7, K1, Z7
 	VADDPS    Z15, Z11, K1, Z11
 	VMULPS    Z5, Z15, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind91
 	VCVTPS2PH $0x00, Z15, Y15
 	CMPQ      R8, $0x10
@@ -12816,7 +12816,7 @@ near97:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind99
 	VCVTPH2PS.Z 32(DX), K1, Z15
 	JMP         done98
@@ -12828,7 +12828,7 @@ kind99:
 	JMP         done98
 
 done98:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind102
 	VCVTPH2PS.Z 32(BX), K1, Z16
 	JMP         done101
@@ -12845,7 +12845,7 @@ done101:
 	VADDPS    Z6, Z8, K1, Z8
 	VADDPS    Z15, Z12, K1, Z12
 	VMULPS    Z5, Z15, Z5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind105
 	VCVTPS2PH $0x00, Z5, Y5
 	CMPQ      R8, $0x10
@@ -12882,7 +12882,7 @@ done104:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z9, Z7, Z7
 	VADDPS        Z10, Z8, Z8
@@ -12900,18 +12900,18 @@ done6:
 	VPERMILPS     $0xb1, Z5, Z6
 	VADDPS        Z6, Z5, Z5
 	VEXTRACTF64X4 $0x01, Z5, Y6
-	MOVQ          296(CX), DX
-	VMOVSS        X5, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X6, (DX)
+	VMOVSS        X5, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X6, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z5
-	VPADDD.BCST 280(CX), Z5, Z5
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z5, Z5
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z5, Z6
 	VPERMI2PS   Z8, Z7, Z6
 	VMOVUPS     Z6, (R9)(DX*1)
@@ -12995,7 +12995,7 @@ block116:
 	PREFETCHT1 64(BX)(R14*1)
 
 near119:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind121
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
@@ -13019,7 +13019,7 @@ kind121:
 	JMP       done120
 
 done120:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind124
 	VCVTPH2PS (BX), Z19
 	VCVTPH2PS 32(BX), Z20
@@ -13063,7 +13063,7 @@ done123:
 	VMULPS    Z5, Z16, Z16
 	VMULPS    Z5, Z17, Z17
 	VMULPS    Z5, Z18, Z18
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind127
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -13170,7 +13170,7 @@ near135:
 strand136:
 	VBROADCASTSS (R12), Z5
 	VBROADCASTSS 1024(R12), Z6
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind138
 	VCVTPH2PS.Z  (DX), K1, Z7
 	JMP          done137
@@ -13182,7 +13182,7 @@ kind138:
 	JMP         done137
 
 done137:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind141
 	VCVTPH2PS.Z (BX), K1, Z8
 	JMP         done140
@@ -13203,7 +13203,7 @@ done140:
 	VADDPS    Z7, Z6, Z6
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z7, Z5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind144
 	VCVTPS2PH $0x00, Z5, Y5
 	VMOVDQU16 Y5, K1, (SI)
@@ -13313,7 +13313,7 @@ loaded151:
 	VMOVUPS 192(R8), Z12
 
 loaded152:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind154
 	VCVTPH2PS (DX), Z21
 	VCVTPH2PS 32(DX), Z22
@@ -13337,7 +13337,7 @@ kind154:
 	JMP       done153
 
 done153:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind157
 	VCVTPH2PS (BX), Z25
 	VCVTPH2PS 32(BX), Z26
@@ -13381,7 +13381,7 @@ done156:
 	VMULPS    Z6, Z22, Z22
 	VMULPS    Z7, Z23, Z23
 	VMULPS    Z8, Z24, Z24
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind160
 	VCVTPS2PH $0x00, Z21, Y21
 	VCVTPS2PH $0x00, Z22, Y22
@@ -13491,7 +13491,7 @@ loaded169:
 	VMOVUPS 192(R8), Z12
 
 loaded170:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind172
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
@@ -13515,7 +13515,7 @@ kind172:
 	JMP       done171
 
 done171:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind175
 	VCVTPH2PS (BX), Z17
 	VCVTPH2PS 32(BX), Z18
@@ -13575,7 +13575,7 @@ done174:
 	VMULPS    Z6, Z14, Z14
 	VMULPS    Z7, Z15, Z15
 	VMULPS    Z8, Z16, Z16
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind178
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
@@ -13669,7 +13669,7 @@ loaded187:
 	VMOVUPS.Z (R8), K1, Z9
 
 loaded188:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind190
 	VCVTPH2PS.Z (DX), K1, Z4
 	JMP         done189
@@ -13681,7 +13681,7 @@ kind190:
 	JMP         done189
 
 done189:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind193
 	VCVTPH2PS.Z (BX), K1, Z6
 	JMP         done192
@@ -13702,7 +13702,7 @@ done192:
 	VADDPS    Z4, Z6, Z6
 	VMOVUPS   Z6, K1, (R10)
 	VMULPS    Z5, Z4, Z4
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind196
 	VCVTPS2PH $0x00, Z4, Y4
 	VMOVDQU16 Y4, K1, (SI)
@@ -13783,7 +13783,7 @@ near10:
 group11:
 	VMOVUPS   (DX)(R14*4), Y2
 	VMOVUPS   32(DX)(R14*4), Y3
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind13
 	VPMOVSXBD (BX)(R14*1), Y4
 	VCVTDQ2PS Y4, Y4
@@ -13792,7 +13792,7 @@ group11:
 	JMP       done12
 
 kind13:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind14
 	VPMOVZXBD (BX)(R14*1), Y4
 	VCVTDQ2PS Y4, Y4
@@ -13803,7 +13803,7 @@ kind13:
 	JMP       done12
 
 kind14:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind15
 	VPMOVSXBW (BX)(R14*1), X4
 	VPSLLW    $0x07, X4, X4
@@ -13922,7 +13922,7 @@ whole23:
 near24:
 	VMOVUPS   (DX), Y3
 	VMOVUPS   32(DX), Y4
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind26
 	VPMOVSXBD (BX), Y5
 	VCVTDQ2PS Y5, Y5
@@ -13931,7 +13931,7 @@ near24:
 	JMP       done25
 
 kind26:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind27
 	VPMOVZXBD (BX), Y5
 	VCVTDQ2PS Y5, Y5
@@ -13942,7 +13942,7 @@ kind26:
 	JMP       done25
 
 kind27:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind28
 	VPMOVSXBW (BX), X5
 	VPSLLW    $0x07, X5, X5
@@ -14100,7 +14100,7 @@ loaded38:
 loaded39:
 	VMOVUPS   (DX)(R11*4), Y4
 	VMOVUPS   32(DX)(R11*4), Y5
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind41
 	VPMOVSXBD (BX)(R11*1), Y6
 	VCVTDQ2PS Y6, Y6
@@ -14109,7 +14109,7 @@ loaded39:
 	JMP       done40
 
 kind41:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind42
 	VPMOVZXBD (BX)(R11*1), Y6
 	VCVTDQ2PS Y6, Y6
@@ -14120,7 +14120,7 @@ kind41:
 	JMP       done40
 
 kind42:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind43
 	VPMOVSXBW (BX)(R11*1), X6
 	VPSLLW    $0x07, X6, X6
@@ -14218,7 +14218,7 @@ loaded50:
 loaded51:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind53
 	VPMOVSXBD (BX), Y6
 	VCVTDQ2PS Y6, Y6
@@ -14227,7 +14227,7 @@ loaded51:
 	JMP       done52
 
 kind53:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind54
 	VPMOVZXBD (BX), Y6
 	VCVTDQ2PS Y6, Y6
@@ -14238,7 +14238,7 @@ kind53:
 	JMP       done52
 
 kind54:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind55
 	VPMOVSXBW (BX), X6
 	VPSLLW    $0x07, X6, X6
@@ -14385,7 +14385,7 @@ near10:
 group11:
 	VMOVUPS   (DX)(R14*4), Y2
 	VMOVUPS   32(DX)(R14*4), Y3
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind13
 	VPMOVSXWD (BX)(R14*2), Y4
 	VCVTDQ2PS Y4, Y4
@@ -14488,7 +14488,7 @@ whole21:
 near22:
 	VMOVUPS   (DX), Y3
 	VMOVUPS   32(DX), Y4
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind24
 	VPMOVSXWD (BX), Y5
 	VCVTDQ2PS Y5, Y5
@@ -14631,7 +14631,7 @@ loaded34:
 loaded35:
 	VMOVUPS   (DX)(R11*4), Y4
 	VMOVUPS   32(DX)(R11*4), Y5
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind37
 	VPMOVSXWD (BX)(R11*2), Y6
 	VCVTDQ2PS Y6, Y6
@@ -14713,7 +14713,7 @@ loaded44:
 loaded45:
 	VMOVUPS   (DX), Y4
 	VMOVUPS   32(DX), Y5
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind47
 	VPMOVSXWD (BX), Y6
 	VCVTDQ2PS Y6, Y6
@@ -15294,7 +15294,7 @@ near10:
 group11:
 	VMOVUPD   (DX)(R14*8), Y2
 	VMOVUPD   32(DX)(R14*8), Y3
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind13
 	VPMOVSXBD (BX)(R14*1), X4
 	VCVTDQ2PD X4, Y4
@@ -15303,7 +15303,7 @@ group11:
 	JMP       done12
 
 kind13:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind14
 	VPMOVZXBD (BX)(R14*1), X4
 	VCVTDQ2PD X4, Y4
@@ -15314,7 +15314,7 @@ kind13:
 	JMP       done12
 
 kind14:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind15
 	VMOVD     (BX)(R14*1), X4
 	VPMOVSXBW X4, X4
@@ -15441,7 +15441,7 @@ whole23:
 near24:
 	VMOVUPD   (DX), Y3
 	VMOVUPD   32(DX), Y4
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind26
 	VPMOVSXBD (BX), X5
 	VCVTDQ2PD X5, Y5
@@ -15450,7 +15450,7 @@ near24:
 	JMP       done25
 
 kind26:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind27
 	VPMOVZXBD (BX), X5
 	VCVTDQ2PD X5, Y5
@@ -15461,7 +15461,7 @@ kind26:
 	JMP       done25
 
 kind27:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind28
 	VMOVD     (BX), X5
 	VPMOVSXBW X5, X5
@@ -15631,7 +15631,7 @@ loaded38:
 loaded39:
 	VMOVUPD   (DX)(R11*8), Y4
 	VMOVUPD   32(DX)(R11*8), Y5
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind41
 	VPMOVSXBD (BX)(R11*1), X6
 	VCVTDQ2PD X6, Y6
@@ -15640,7 +15640,7 @@ loaded39:
 	JMP       done40
 
 kind41:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind42
 	VPMOVZXBD (BX)(R11*1), X6
 	VCVTDQ2PD X6, Y6
@@ -15651,7 +15651,7 @@ kind41:
 	JMP       done40
 
 kind42:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind43
 	VMOVD     (BX)(R11*1), X6
 	VPMOVSXBW X6, X6
@@ -15757,7 +15757,7 @@ loaded50:
 loaded51:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind53
 	VPMOVSXBD (BX), X6
 	VCVTDQ2PD X6, Y6
@@ -15766,7 +15766,7 @@ loaded51:
 	JMP       done52
 
 kind53:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind54
 	VPMOVZXBD (BX), X6
 	VCVTDQ2PD X6, Y6
@@ -15777,7 +15777,7 @@ kind53:
 	JMP       done52
 
 kind54:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind55
 	VMOVD     (BX), X6
 	VPMOVSXBW X6, X6
@@ -15928,7 +15928,7 @@ near10:
 group11:
 	VMOVUPD   (DX)(R14*8), Y2
 	VMOVUPD   32(DX)(R14*8), Y3
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind13
 	VPMOVSXWD (BX)(R14*2), X4
 	VCVTDQ2PD X4, Y4
@@ -16031,7 +16031,7 @@ whole21:
 near22:
 	VMOVUPD   (DX), Y3
 	VMOVUPD   32(DX), Y4
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind24
 	VPMOVSXWD (BX), X5
 	VCVTDQ2PD X5, Y5
@@ -16178,7 +16178,7 @@ loaded34:
 loaded35:
 	VMOVUPD   (DX)(R11*8), Y4
 	VMOVUPD   32(DX)(R11*8), Y5
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind37
 	VPMOVSXWD (BX)(R11*2), X6
 	VCVTDQ2PD X6, Y6
@@ -16260,7 +16260,7 @@ loaded44:
 loaded45:
 	VMOVUPD   (DX), Y4
 	VMOVUPD   32(DX), Y5
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind47
 	VPMOVSXWD (BX), X6
 	VCVTDQ2PD X6, Y6
@@ -16753,7 +16753,7 @@ near10:
 	XORQ R14, R14
 
 group11:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (DX)(R14*2), Y2
 	VCVTPH2PS 16(DX)(R14*2), Y3
@@ -16769,7 +16769,7 @@ kind13:
 	JMP       done12
 
 done12:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind16
 	VPMOVSXBD (BX)(R14*1), Y4
 	VCVTDQ2PS Y4, Y4
@@ -16778,7 +16778,7 @@ done12:
 	JMP       done15
 
 kind16:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind17
 	VPMOVZXBD (BX)(R14*1), Y4
 	VCVTDQ2PS Y4, Y4
@@ -16789,7 +16789,7 @@ kind16:
 	JMP       done15
 
 kind17:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind18
 	VPMOVSXBW (BX)(R14*1), X4
 	VPSLLW    $0x07, X4, X4
@@ -16841,7 +16841,7 @@ done15:
 	VMOVUPS   Y5, 32(R10)(R14*4)
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind21
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -16941,7 +16941,7 @@ whole31:
 	PREFETCHT1 (BX)(R14*1)
 
 near32:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind34
 	VCVTPH2PS (DX), Y3
 	VCVTPH2PS 16(DX), Y4
@@ -16957,7 +16957,7 @@ kind34:
 	JMP       done33
 
 done33:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind37
 	VPMOVSXBD (BX), Y5
 	VCVTDQ2PS Y5, Y5
@@ -16966,7 +16966,7 @@ done33:
 	JMP       done36
 
 kind37:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind38
 	VPMOVZXBD (BX), Y5
 	VCVTDQ2PS Y5, Y5
@@ -16977,7 +16977,7 @@ kind37:
 	JMP       done36
 
 kind38:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind39
 	VPMOVSXBW (BX), X5
 	VPSLLW    $0x07, X5, X5
@@ -17037,7 +17037,7 @@ done36:
 	VMOVUPS   Y2, 32(R10)
 	VMULPS    Y0, Y3, Y2
 	VMULPS    Y0, Y4, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind42
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -17170,7 +17170,7 @@ loaded55:
 	VMOVUPS 32(R8)(R11*4), Y3
 
 loaded56:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind58
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -17186,7 +17186,7 @@ kind58:
 	JMP       done57
 
 done57:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind61
 	VPMOVSXBD (BX)(R11*1), Y6
 	VCVTDQ2PS Y6, Y6
@@ -17195,7 +17195,7 @@ done57:
 	JMP       done60
 
 kind61:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind62
 	VPMOVZXBD (BX)(R11*1), Y6
 	VCVTDQ2PS Y6, Y6
@@ -17206,7 +17206,7 @@ kind61:
 	JMP       done60
 
 kind62:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind63
 	VPMOVSXBW (BX)(R11*1), X6
 	VPSLLW    $0x07, X6, X6
@@ -17258,7 +17258,7 @@ done60:
 	VMOVUPS   Y7, 32(R10)(R11*4)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind66
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -17337,7 +17337,7 @@ loaded75:
 	VMOVUPS 32(R8), Y3
 
 loaded76:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind78
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
@@ -17353,7 +17353,7 @@ kind78:
 	JMP       done77
 
 done77:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind81
 	VPMOVSXBD (BX), Y6
 	VCVTDQ2PS Y6, Y6
@@ -17362,7 +17362,7 @@ done77:
 	JMP       done80
 
 kind81:
-	CMPB      272(CX), $0x01
+	CMPB      280(CX), $0x01
 	JNE       kind82
 	VPMOVZXBD (BX), Y6
 	VCVTDQ2PS Y6, Y6
@@ -17373,7 +17373,7 @@ kind81:
 	JMP       done80
 
 kind82:
-	CMPB      272(CX), $0x02
+	CMPB      280(CX), $0x02
 	JNE       kind83
 	VPMOVSXBW (BX), X6
 	VPSLLW    $0x07, X6, X6
@@ -17425,7 +17425,7 @@ done80:
 	VMOVUPS   Y7, 32(R10)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind86
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -17541,7 +17541,7 @@ near10:
 	XORQ R14, R14
 
 group11:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (DX)(R14*2), Y2
 	VCVTPH2PS 16(DX)(R14*2), Y3
@@ -17557,7 +17557,7 @@ kind13:
 	JMP       done12
 
 done12:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind16
 	VPMOVSXWD (BX)(R14*2), Y4
 	VCVTDQ2PS Y4, Y4
@@ -17593,7 +17593,7 @@ done15:
 	VMOVUPS   Y5, 32(R10)(R14*4)
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind19
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -17693,7 +17693,7 @@ whole29:
 	PREFETCHT1 (BX)(R14*1)
 
 near30:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind32
 	VCVTPH2PS (DX), Y3
 	VCVTPH2PS 16(DX), Y4
@@ -17709,7 +17709,7 @@ kind32:
 	JMP       done31
 
 done31:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind35
 	VPMOVSXWD (BX), Y5
 	VCVTDQ2PS Y5, Y5
@@ -17753,7 +17753,7 @@ done34:
 	VMOVUPS   Y2, 32(R10)
 	VMULPS    Y0, Y3, Y2
 	VMULPS    Y0, Y4, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind38
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -17887,7 +17887,7 @@ loaded51:
 	VMOVUPS 32(R8)(R11*4), Y3
 
 loaded52:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind54
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -17903,7 +17903,7 @@ kind54:
 	JMP       done53
 
 done53:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind57
 	VPMOVSXWD (BX)(R11*2), Y6
 	VCVTDQ2PS Y6, Y6
@@ -17939,7 +17939,7 @@ done56:
 	VMOVUPS   Y7, 32(R10)(R11*4)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind60
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -18018,7 +18018,7 @@ loaded69:
 	VMOVUPS 32(R8), Y3
 
 loaded70:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind72
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
@@ -18034,7 +18034,7 @@ kind72:
 	JMP       done71
 
 done71:
-	CMPB      272(CX), $0x00
+	CMPB      280(CX), $0x00
 	JNE       kind75
 	VPMOVSXWD (BX), Y6
 	VCVTDQ2PS Y6, Y6
@@ -18070,7 +18070,7 @@ done74:
 	VMOVUPS   Y7, 32(R10)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind78
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -18178,7 +18178,7 @@ near10:
 	XORQ R14, R14
 
 group11:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (DX)(R14*2), Y2
 	VCVTPH2PS 16(DX)(R14*2), Y3
@@ -18236,7 +18236,7 @@ done12:
 	VMOVUPS      Y5, 32(R10)(R14*4)
 	VMULPS       Y0, Y2, Y2
 	VMULPS       Y0, Y3, Y3
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind16
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
@@ -18336,7 +18336,7 @@ whole26:
 	PREFETCHT1 (BX)(R14*1)
 
 near27:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind29
 	VCVTPH2PS (DX), Y3
 	VCVTPH2PS 16(DX), Y4
@@ -18402,7 +18402,7 @@ done28:
 	VMOVUPS      Y2, 32(R10)
 	VMULPS       Y0, Y3, Y2
 	VMULPS       Y0, Y4, Y3
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind32
 	VCVTPS2PH    $0x00, Y2, X2
 	VCVTPS2PH    $0x00, Y3, X3
@@ -18538,7 +18538,7 @@ loaded45:
 	VMOVUPS 32(R8)(R11*4), Y3
 
 loaded46:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind48
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -18596,7 +18596,7 @@ done47:
 	VMOVUPS      Y7, 32(R10)(R11*4)
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind51
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y5, X5
@@ -18675,7 +18675,7 @@ loaded60:
 	VMOVUPS 32(R8), Y3
 
 loaded61:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind63
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
@@ -18733,7 +18733,7 @@ done62:
 	VMOVUPS      Y7, 32(R10)
 	VMULPS       Y0, Y4, Y4
 	VMULPS       Y1, Y5, Y5
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind66
 	VCVTPS2PH    $0x00, Y4, X4
 	VCVTPS2PH    $0x00, Y5, X5
@@ -19613,7 +19613,7 @@ near10:
 	XORQ R14, R14
 
 group11:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (DX)(R14*2), Y2
 	VCVTPH2PS 16(DX)(R14*2), Y3
@@ -19629,7 +19629,7 @@ kind13:
 	JMP       done12
 
 done12:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind16
 	VCVTPH2PS (BX)(R14*2), Y4
 	VCVTPH2PS 16(BX)(R14*2), Y5
@@ -19663,7 +19663,7 @@ done15:
 	VMOVUPS   Y5, 32(R10)(R14*4)
 	VMULPS    Y0, Y2, Y2
 	VMULPS    Y0, Y3, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind19
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -19763,7 +19763,7 @@ whole29:
 	PREFETCHT1 (BX)(R14*1)
 
 near30:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind32
 	VCVTPH2PS (DX), Y3
 	VCVTPH2PS 16(DX), Y4
@@ -19779,7 +19779,7 @@ kind32:
 	JMP       done31
 
 done31:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind35
 	VCVTPH2PS (BX), Y5
 	VCVTPH2PS 16(BX), Y6
@@ -19821,7 +19821,7 @@ done34:
 	VMOVUPS   Y2, 32(R10)
 	VMULPS    Y0, Y3, Y2
 	VMULPS    Y0, Y4, Y3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind38
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
@@ -19955,7 +19955,7 @@ loaded51:
 	VMOVUPS 32(R8)(R11*4), Y3
 
 loaded52:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind54
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -19971,7 +19971,7 @@ kind54:
 	JMP       done53
 
 done53:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind57
 	VCVTPH2PS (BX)(R11*2), Y6
 	VCVTPH2PS 16(BX)(R11*2), Y7
@@ -20005,7 +20005,7 @@ done56:
 	VMOVUPS   Y7, 32(R10)(R11*4)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind60
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -20084,7 +20084,7 @@ loaded69:
 	VMOVUPS 32(R8), Y3
 
 loaded70:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind72
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
@@ -20100,7 +20100,7 @@ kind72:
 	JMP       done71
 
 done71:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind75
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
@@ -20134,7 +20134,7 @@ done74:
 	VMOVUPS   Y7, 32(R10)
 	VMULPS    Y0, Y4, Y4
 	VMULPS    Y1, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind78
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5

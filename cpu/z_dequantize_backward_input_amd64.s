@@ -16,7 +16,9 @@ TEXT ·dequantizeBackwardInputAVX512F32F32(SB), NOSPLIT, $64-16
 	TESTQ DI, DI
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
+	JNE   shared3
+	CMPB  284(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -26,183 +28,313 @@ TEXT ·dequantizeBackwardInputAVX512F32F32(SB), NOSPLIT, $64-16
 	JEQ   other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -64(AX), R8
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -64(AX), R9
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R8
+	SUBQ        R12, R8
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R8), Z0
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z2
+	VPERMPS     Z0, Z2, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
 
+near6:
 run5:
-	VBROADCASTSS (SI), Z0
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSS (SI), Z2
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, R8
-	JGT  rest11
+whole7:
+	CMPQ R13, R9
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	VMOVUPS   (DX)(R12*4), Z1
-	VMOVUPS   64(DX)(R12*4), Z2
-	VMOVUPS   128(DX)(R12*4), Z3
-	VMOVUPS   192(DX)(R12*4), Z4
-	VMULPS    Z0, Z1, Z1
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
+asked14:
+	VMOVUPS   (DX)(R13*4), Z3
+	VMOVUPS   64(DX)(R13*4), Z4
+	VMOVUPS   128(DX)(R13*4), Z5
+	VMOVUPS   192(DX)(R13*4), Z6
+	VMULPS    Z2, Z3, Z3
+	VMULPS    Z2, Z4, Z4
+	VMULPS    Z2, Z5, Z5
+	VMULPS    Z2, Z6, Z6
+	CMPB      284(CX), $0x00
+	JNE       join15
 	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z1, (BX)(R12*4)
-	VMOVDQU64 Z2, 64(BX)(R12*4)
-	VMOVDQU64 Z3, 128(BX)(R12*4)
-	VMOVDQU64 Z4, 192(BX)(R12*4)
+	JNE       around17
+	VMOVDQU64 Z3, (BX)(R13*4)
+	VMOVDQU64 Z4, 64(BX)(R13*4)
+	VMOVDQU64 Z5, 128(BX)(R13*4)
+	VMOVDQU64 Z6, 192(BX)(R13*4)
 
-stored15:
-	ADDQ $0x00000040, R12
-	CMPQ R12, R8
-	JLE  next10
+stored18:
+joined16:
+	ADDQ $0x00000040, R13
+	CMPQ R13, R9
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	CMPQ  R12, $0x00000020
+	JLT   fewer19
+	TESTQ R10, R10
+	JNE   some20
 
-line16:
-	CMPQ  R11, $0x00000010
-	JLT   lines17
-	TESTQ R9, R9
-	JNE   some18
-
-asked19:
-	VMOVUPS   (DX)(R12*4), Z1
-	VMULPS    Z0, Z1, Z1
+asked21:
+	VMOVUPS   (DX)(R13*4), Z3
+	VMOVUPS   64(DX)(R13*4), Z4
+	VMULPS    Z2, Z3, Z3
+	VMULPS    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join22
 	CMPB      76(CX), $0x00
-	JNE       around20
-	VMOVDQU64 Z1, (BX)(R12*4)
+	JNE       around24
+	VMOVDQU64 Z3, (BX)(R13*4)
+	VMOVDQU64 Z4, 64(BX)(R13*4)
 
-stored21:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line16
+stored25:
+joined23:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
 
-lines17:
-	CMPB 275(CX), $0x00
-	JNE  tail22
+fewer19:
+	CMPQ  R12, $0x00000010
+	JLT   fewer26
+	TESTQ R10, R10
+	JNE   some27
 
-some7:
-some23:
-	TESTQ R11, R11
-	JLE   done24
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some25
+asked28:
+	VMOVUPS   (DX)(R13*4), Z3
+	VMULPS    Z2, Z3, Z3
+	CMPB      284(CX), $0x00
+	JNE       join29
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU64 Z3, (BX)(R13*4)
 
-asked26:
-	VMOVUPS.Z (DX)(R12*4), K1, Z1
-	VMULPS    Z0, Z1, Z1
-	VMOVUPS   Z1, K1, (BX)(R12*4)
-	ADDQ      $0x00000010, R12
-	SUBQ      $0x00000010, R11
-	JMP       some23
+stored32:
+joined30:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-done24:
-	CMPB 275(CX), $0x00
-	JNE  taken27
+fewer26:
+	CMPB 283(CX), $0x00
+	JNE  tail33
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ DI
-	JNE  run5
+some8:
+some34:
+	TESTQ R12, R12
+	JLE   done35
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some36
+
+asked37:
+	VMOVUPS.Z (DX)(R13*4), K1, Z3
+	VMULPS    Z2, Z3, Z3
+	CMPB      284(CX), $0x00
+	JNE       join38
+	VMOVUPS   Z3, K1, (BX)(R13*4)
+
+joined39:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some34
+
+done35:
+	CMPB 283(CX), $0x00
+	JNE  taken40
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      DI
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none41
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none41
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z0, Z1, Z0
+	VMOVDQU32 Z0, K1, (R8)
+
+none41:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*4)
-	PREFETCHT1 64(R11)(R12*4)
-	PREFETCHT1 128(R11)(R12*4)
-	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*4)
+	PREFETCHT1 64(R12)(R13*4)
+	PREFETCHT1 128(R12)(R13*4)
+	PREFETCHT1 192(R12)(R13*4)
+	JMP        asked14
 
-around14:
-	VMOVNTDQ Z1, (BX)(R12*4)
-	VMOVNTDQ Z2, 64(BX)(R12*4)
-	VMOVNTDQ Z3, 128(BX)(R12*4)
-	VMOVNTDQ Z4, 192(BX)(R12*4)
-	JMP      stored15
+around17:
+	VMOVNTDQ Z3, (BX)(R13*4)
+	VMOVNTDQ Z4, 64(BX)(R13*4)
+	VMOVNTDQ Z5, 128(BX)(R13*4)
+	VMOVNTDQ Z6, 192(BX)(R13*4)
+	JMP      stored18
 
-some18:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked19
+join15:
+	VMOVDQA64 Z1, Z7
+	VPERMI2PS Z3, Z0, Z7
+	VMOVNTDQ  Z7, (R8)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z4, Z3, Z0
+	VMOVNTDQ  Z0, 64(R8)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z5, Z4, Z0
+	VMOVNTDQ  Z0, 128(R8)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z6, Z5, Z0
+	VMOVNTDQ  Z0, 192(R8)
+	VMOVDQA64 Z6, Z0
+	ADDQ      $0x00000100, R8
+	JMP       joined16
 
-around20:
-	VMOVNTDQ Z1, (BX)(R12*4)
-	JMP      stored21
+some20:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	PREFETCHT1 64(R14)(R13*4)
+	JMP        asked21
 
-tail22:
-	TESTQ R11, R11
-	JEQ   done8
+around24:
+	VMOVNTDQ Z3, (BX)(R13*4)
+	VMOVNTDQ Z4, 64(BX)(R13*4)
+	JMP      stored25
+
+join22:
+	VMOVDQA64 Z1, Z5
+	VPERMI2PS Z3, Z0, Z5
+	VMOVNTDQ  Z5, (R8)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PS Z4, Z3, Z0
+	VMOVNTDQ  Z0, 64(R8)
+	VMOVDQA64 Z4, Z0
+	ADDQ      $0x00000080, R8
+	JMP       joined23
+
+some27:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked28
+
+around31:
+	VMOVNTDQ Z3, (BX)(R13*4)
+	JMP      stored32
+
+join29:
+	VMOVDQA64 Z1, Z4
+	VPERMI2PS Z3, Z0, Z4
+	VMOVNTDQ  Z4, (R8)
+	VMOVDQA64 Z3, Z0
+	ADDQ      $0x00000040, R8
+	JMP       joined30
+
+tail33:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  DI, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some25:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked26
+some36:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked37
 
-taken27:
-	ADDQ      R11, R12
+join38:
+	VMOVDQA64   Z1, Z4
+	VPERMI2PS   Z3, Z0, Z4
+	SUBQ        R12, 256(CX)
+	JG          part42
+	VMOVNTDQ    Z4, (R8)
+	ADDQ        $0x00000040, R8
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z3, Z1, Z0
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z3
+	VPERMPS     Z0, Z3, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
+	JMP         kept43
+
+part42:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z1
+	VPSUBD.BCST 256(CX), Z1, Z0
+	VPERMPS     Z4, Z0, Z0
+	VPADDD.BCST 256(CX), Z1, Z1
+
+kept43:
+	JMP joined39
+
+taken40:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z1
-	VMOVNTDQ  Z1, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z3
+	VMOVNTDQ  Z3, -64(R12)
+	JMP       whole7
 
 other2:
-step28:
+step44:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned46
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -212,29 +344,29 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some47
 
-aligned30:
-turn32:
+aligned46:
+turn48:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns50
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand51:
 	VBROADCASTSS (R11), Z0
 	MOVQ         104(CX), R9
 
-block33:
+block49:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near52
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near36:
+near52:
 	VMOVUPS   (DX), Z1
 	VMOVUPS   64(DX), Z2
 	VMOVUPS   128(DX), Z3
@@ -244,52 +376,52 @@ near36:
 	VMULPS    Z0, Z3, Z3
 	VMULPS    Z0, Z4, Z4
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around53
 	VMOVDQU64 Z1, (BX)
 	VMOVDQU64 Z2, 64(BX)
 	VMOVDQU64 Z3, 128(BX)
 	VMOVDQU64 Z4, 192(BX)
-	JMP       stored38
+	JMP       stored54
 
-around37:
+around53:
 	VMOVNTDQ Z1, (BX)
 	VMOVNTDQ Z2, 64(BX)
 	VMOVNTDQ Z3, 128(BX)
 	VMOVNTDQ Z4, 192(BX)
 
-stored38:
+stored54:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block33
+	JNE  block49
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand51
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn48
 
-turns34:
-some31:
-some39:
+turns50:
+some47:
+some55:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done56
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near57:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand58:
 	VBROADCASTSS (R10), Z0
 	VMOVUPS.Z    (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
@@ -300,7 +432,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand58
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -308,29 +440,29 @@ strand42:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000010, AX
-	JMP          some39
+	JMP          some55
 
-done40:
+done56:
 	TESTQ R8, R8
-	JL    whole43
+	JL    whole59
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned30
+	JMP   aligned46
 
-whole43:
+whole59:
 	DECQ DI
-	JEQ  steps29
+	JEQ  steps45
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step44
 
-steps29:
+steps45:
 	VZEROUPPER
 	RET
 
@@ -344,26 +476,26 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block61:
 	CMPQ       AX, $0x00000040
-	JLT        blocks46
+	JLT        blocks62
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near47
+	JEQ        near63
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near47:
+near63:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded64
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded48:
+loaded64:
 	VMOVUPS   (DX), Z4
 	VMOVUPS   64(DX), Z5
 	VMOVUPS   128(DX), Z6
@@ -373,38 +505,38 @@ loaded48:
 	VMULPS    Z2, Z6, Z6
 	VMULPS    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around65
 	VMOVDQU64 Z4, (BX)
 	VMOVDQU64 Z5, 64(BX)
 	VMOVDQU64 Z6, 128(BX)
 	VMOVDQU64 Z7, 192(BX)
-	JMP       stored50
+	JMP       stored66
 
-around49:
+around65:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored50:
+stored66:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block45
+	JMP  block61
 
-blocks46:
-some51:
+blocks62:
+some67:
 	TESTQ     AX, AX
-	JLE       done52
+	JLE       done68
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded69
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded53:
+loaded69:
 	VMOVUPS.Z (DX), K1, Z4
 	VMULPS    Z0, Z4, Z4
 	VMOVUPS   Z4, K1, (BX)
@@ -412,10 +544,10 @@ loaded53:
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000010, AX
-	JMP       some51
+	JMP       some67
 
-done52:
-	DECQ 264(CX)
+done68:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -428,6 +560,24 @@ done52:
 last:
 	VZEROUPPER
 	RET
+
+DATA numbers16x32<>+0(SB)/1, $0x00
+DATA numbers16x32<>+1(SB)/1, $0x01
+DATA numbers16x32<>+2(SB)/1, $0x02
+DATA numbers16x32<>+3(SB)/1, $0x03
+DATA numbers16x32<>+4(SB)/1, $0x04
+DATA numbers16x32<>+5(SB)/1, $0x05
+DATA numbers16x32<>+6(SB)/1, $0x06
+DATA numbers16x32<>+7(SB)/1, $0x07
+DATA numbers16x32<>+8(SB)/1, $0x08
+DATA numbers16x32<>+9(SB)/1, $0x09
+DATA numbers16x32<>+10(SB)/1, $0x0a
+DATA numbers16x32<>+11(SB)/1, $0x0b
+DATA numbers16x32<>+12(SB)/1, $0x0c
+DATA numbers16x32<>+13(SB)/1, $0x0d
+DATA numbers16x32<>+14(SB)/1, $0x0e
+DATA numbers16x32<>+15(SB)/1, $0x0f
+GLOBL numbers16x32<>(SB), RODATA|NOPTR, $16
 
 // func dequantizeBackwardInputAVX512F64F64(n int, call *kernelCall)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
@@ -441,7 +591,9 @@ TEXT ·dequantizeBackwardInputAVX512F64F64(SB), NOSPLIT, $64-16
 	TESTQ DI, DI
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
+	JNE   shared3
+	CMPB  284(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -451,183 +603,276 @@ TEXT ·dequantizeBackwardInputAVX512F64F64(SB), NOSPLIT, $64-16
 	JEQ   other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -32(AX), R8
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -32(AX), R9
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R8
+	SUBQ        R12, R8
+	SHRQ        $0x03, R12
+	NEGQ        R12
+	ADDQ        $0x08, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R8), Z0
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z2
+	VPERMPD     Z0, Z2, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
 
+near6:
 run5:
-	VBROADCASTSD (SI), Z0
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSD (SI), Z2
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, R8
-	JGT  rest11
+whole7:
+	CMPQ R13, R9
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	VMOVUPD   (DX)(R12*8), Z1
-	VMOVUPD   64(DX)(R12*8), Z2
-	VMOVUPD   128(DX)(R12*8), Z3
-	VMOVUPD   192(DX)(R12*8), Z4
-	VMULPD    Z0, Z1, Z1
-	VMULPD    Z0, Z2, Z2
-	VMULPD    Z0, Z3, Z3
-	VMULPD    Z0, Z4, Z4
+asked14:
+	VMOVUPD   (DX)(R13*8), Z3
+	VMOVUPD   64(DX)(R13*8), Z4
+	VMOVUPD   128(DX)(R13*8), Z5
+	VMOVUPD   192(DX)(R13*8), Z6
+	VMULPD    Z2, Z3, Z3
+	VMULPD    Z2, Z4, Z4
+	VMULPD    Z2, Z5, Z5
+	VMULPD    Z2, Z6, Z6
+	CMPB      284(CX), $0x00
+	JNE       join15
 	CMPB      76(CX), $0x00
-	JNE       around14
-	VMOVDQU64 Z1, (BX)(R12*8)
-	VMOVDQU64 Z2, 64(BX)(R12*8)
-	VMOVDQU64 Z3, 128(BX)(R12*8)
-	VMOVDQU64 Z4, 192(BX)(R12*8)
+	JNE       around17
+	VMOVDQU64 Z3, (BX)(R13*8)
+	VMOVDQU64 Z4, 64(BX)(R13*8)
+	VMOVDQU64 Z5, 128(BX)(R13*8)
+	VMOVDQU64 Z6, 192(BX)(R13*8)
 
-stored15:
-	ADDQ $0x00000020, R12
-	CMPQ R12, R8
-	JLE  next10
+stored18:
+joined16:
+	ADDQ $0x00000020, R13
+	CMPQ R13, R9
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	CMPQ  R12, $0x00000010
+	JLT   fewer19
+	TESTQ R10, R10
+	JNE   some20
 
-line16:
-	CMPQ  R11, $0x00000008
-	JLT   lines17
-	TESTQ R9, R9
-	JNE   some18
-
-asked19:
-	VMOVUPD   (DX)(R12*8), Z1
-	VMULPD    Z0, Z1, Z1
+asked21:
+	VMOVUPD   (DX)(R13*8), Z3
+	VMOVUPD   64(DX)(R13*8), Z4
+	VMULPD    Z2, Z3, Z3
+	VMULPD    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join22
 	CMPB      76(CX), $0x00
-	JNE       around20
-	VMOVDQU64 Z1, (BX)(R12*8)
+	JNE       around24
+	VMOVDQU64 Z3, (BX)(R13*8)
+	VMOVDQU64 Z4, 64(BX)(R13*8)
 
-stored21:
-	ADDQ $0x00000008, R12
-	SUBQ $0x00000008, R11
-	JMP  line16
+stored25:
+joined23:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-lines17:
-	CMPB 275(CX), $0x00
-	JNE  tail22
+fewer19:
+	CMPB 283(CX), $0x00
+	JNE  tail26
 
-some7:
-some23:
-	TESTQ R11, R11
-	JLE   done24
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some25
+some8:
+some27:
+	TESTQ R12, R12
+	JLE   done28
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some29
 
-asked26:
-	VMOVUPD.Z (DX)(R12*8), K1, Z1
-	VMULPD    Z0, Z1, Z1
-	VMOVUPD   Z1, K1, (BX)(R12*8)
-	ADDQ      $0x00000008, R12
-	SUBQ      $0x00000008, R11
-	JMP       some23
+asked30:
+	VMOVUPD.Z (DX)(R13*8), K1, Z3
+	VMULPD    Z2, Z3, Z3
+	CMPB      284(CX), $0x00
+	JNE       join31
+	VMOVUPD   Z3, K1, (BX)(R13*8)
 
-done24:
-	CMPB 275(CX), $0x00
-	JNE  taken27
+joined32:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+	JMP  some27
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ DI
-	JNE  run5
+done28:
+	CMPB 283(CX), $0x00
+	JNE  taken33
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000008, SI
+	DECQ      DI
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none34
+	MOVQ      $0x00000008, R12
+	SUBQ      256(CX), R12
+	JEQ       none34
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPD   Z0, Z1, Z0
+	VMOVDQU64 Z0, K1, (R8)
+
+none34:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x03, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x03, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*8)
-	PREFETCHT1 64(R11)(R12*8)
-	PREFETCHT1 128(R11)(R12*8)
-	PREFETCHT1 192(R11)(R12*8)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*8)
+	PREFETCHT1 64(R12)(R13*8)
+	PREFETCHT1 128(R12)(R13*8)
+	PREFETCHT1 192(R12)(R13*8)
+	JMP        asked14
 
-around14:
-	VMOVNTDQ Z1, (BX)(R12*8)
-	VMOVNTDQ Z2, 64(BX)(R12*8)
-	VMOVNTDQ Z3, 128(BX)(R12*8)
-	VMOVNTDQ Z4, 192(BX)(R12*8)
-	JMP      stored15
+around17:
+	VMOVNTDQ Z3, (BX)(R13*8)
+	VMOVNTDQ Z4, 64(BX)(R13*8)
+	VMOVNTDQ Z5, 128(BX)(R13*8)
+	VMOVNTDQ Z6, 192(BX)(R13*8)
+	JMP      stored18
 
-some18:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*8)
-	JMP        asked19
+join15:
+	VMOVDQA64 Z1, Z7
+	VPERMI2PD Z3, Z0, Z7
+	VMOVNTDQ  Z7, (R8)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z4, Z3, Z0
+	VMOVNTDQ  Z0, 64(R8)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z5, Z4, Z0
+	VMOVNTDQ  Z0, 128(R8)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z6, Z5, Z0
+	VMOVNTDQ  Z0, 192(R8)
+	VMOVDQA64 Z6, Z0
+	ADDQ      $0x00000100, R8
+	JMP       joined16
 
-around20:
-	VMOVNTDQ Z1, (BX)(R12*8)
-	JMP      stored21
+some20:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	PREFETCHT1 64(R14)(R13*8)
+	JMP        asked21
 
-tail22:
-	TESTQ R11, R11
-	JEQ   done8
+around24:
+	VMOVNTDQ Z3, (BX)(R13*8)
+	VMOVNTDQ Z4, 64(BX)(R13*8)
+	JMP      stored25
+
+join22:
+	VMOVDQA64 Z1, Z5
+	VPERMI2PD Z3, Z0, Z5
+	VMOVNTDQ  Z5, (R8)
+	VMOVDQA64 Z1, Z0
+	VPERMI2PD Z4, Z3, Z0
+	VMOVNTDQ  Z0, 64(R8)
+	VMOVDQA64 Z4, Z0
+	ADDQ      $0x00000080, R8
+	JMP       joined23
+
+tail26:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  DI, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x03, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x03, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some25:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*8)
-	JMP        asked26
+some29:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	JMP        asked30
 
-taken27:
-	ADDQ      R11, R12
+join31:
+	VMOVDQA64   Z1, Z4
+	VPERMI2PD   Z3, Z0, Z4
+	SUBQ        R12, 256(CX)
+	JG          part35
+	VMOVNTDQ    Z4, (R8)
+	ADDQ        $0x00000040, R8
+	ADDQ        $0x08, 256(CX)
+	VPERMPD     Z3, Z1, Z0
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z3
+	VPERMPD     Z0, Z3, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
+	JMP         kept36
+
+part35:
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
+	VPSUBQ.BCST 256(CX), Z1, Z0
+	VPERMPD     Z4, Z0, Z0
+	VPADDQ.BCST 256(CX), Z1, Z1
+
+kept36:
+	JMP joined32
+
+taken33:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x03, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z1
-	VMOVNTDQ  Z1, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x03, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z3
+	VMOVNTDQ  Z3, -64(R12)
+	JMP       whole7
 
 other2:
-step28:
+step37:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned30
+	JEQ     aligned39
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -637,29 +882,29 @@ step28:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some31
+	JMP     some40
 
-aligned30:
-turn32:
+aligned39:
+turn41:
 	CMPQ AX, 104(CX)
-	JLT  turns34
+	JLT  turns43
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand35:
+strand44:
 	VBROADCASTSD (R11), Z0
 	MOVQ         104(CX), R9
 
-block33:
+block42:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near36
+	JEQ        near45
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near36:
+near45:
 	VMOVUPD   (DX), Z1
 	VMOVUPD   64(DX), Z2
 	VMOVUPD   128(DX), Z3
@@ -669,52 +914,52 @@ near36:
 	VMULPD    Z0, Z3, Z3
 	VMULPD    Z0, Z4, Z4
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around46
 	VMOVDQU64 Z1, (BX)
 	VMOVDQU64 Z2, 64(BX)
 	VMOVDQU64 Z3, 128(BX)
 	VMOVDQU64 Z4, 192(BX)
-	JMP       stored38
+	JMP       stored47
 
-around37:
+around46:
 	VMOVNTDQ Z1, (BX)
 	VMOVNTDQ Z2, 64(BX)
 	VMOVNTDQ Z3, 128(BX)
 	VMOVNTDQ Z4, 192(BX)
 
-stored38:
+stored47:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block33
+	JNE  block42
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand35
+	JNE  strand44
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn32
+	JMP  turn41
 
-turns34:
-some31:
-some39:
+turns43:
+some40:
+some48:
 	TESTQ      AX, AX
-	JLE        done40
+	JLE        done49
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near41
+	JEQ        near50
 	PREFETCHT1 (DX)(R9*1)
 
-near41:
+near50:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand42:
+strand51:
 	VBROADCASTSD (R10), Z0
 	VMOVUPD.Z    (DX), K1, Z1
 	VMULPD       Z0, Z1, Z0
@@ -725,7 +970,7 @@ strand42:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand42
+	JNE          strand51
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -733,29 +978,29 @@ strand42:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some39
+	JMP          some48
 
-done40:
+done49:
 	TESTQ R8, R8
-	JL    whole43
+	JL    whole52
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned30
+	JMP   aligned39
 
-whole43:
+whole52:
 	DECQ DI
-	JEQ  steps29
+	JEQ  steps38
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step28
+	JMP  step37
 
-steps29:
+steps38:
 	VZEROUPPER
 	RET
 
@@ -769,26 +1014,26 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block45:
+block54:
 	CMPQ       AX, $0x00000020
-	JLT        blocks46
+	JLT        blocks55
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near47
+	JEQ        near56
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near47:
+near56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded48
+	JEQ     loaded57
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded48:
+loaded57:
 	VMOVUPD   (DX), Z4
 	VMOVUPD   64(DX), Z5
 	VMOVUPD   128(DX), Z6
@@ -798,38 +1043,38 @@ loaded48:
 	VMULPD    Z2, Z6, Z6
 	VMULPD    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around49
+	JNE       around58
 	VMOVDQU64 Z4, (BX)
 	VMOVDQU64 Z5, 64(BX)
 	VMOVDQU64 Z6, 128(BX)
 	VMOVDQU64 Z7, 192(BX)
-	JMP       stored50
+	JMP       stored59
 
-around49:
+around58:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored50:
+stored59:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000020, AX
-	JMP  block45
+	JMP  block54
 
-blocks46:
-some51:
+blocks55:
+some60:
 	TESTQ     AX, AX
-	JLE       done52
+	JLE       done61
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded53
+	JEQ       loaded62
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded53:
+loaded62:
 	VMOVUPD.Z (DX), K1, Z4
 	VMULPD    Z0, Z4, Z4
 	VMOVUPD   Z4, K1, (BX)
@@ -837,10 +1082,10 @@ loaded53:
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some51
+	JMP       some60
 
-done52:
-	DECQ 264(CX)
+done61:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -854,6 +1099,16 @@ last:
 	VZEROUPPER
 	RET
 
+DATA numbers8x64<>+0(SB)/1, $0x00
+DATA numbers8x64<>+1(SB)/1, $0x01
+DATA numbers8x64<>+2(SB)/1, $0x02
+DATA numbers8x64<>+3(SB)/1, $0x03
+DATA numbers8x64<>+4(SB)/1, $0x04
+DATA numbers8x64<>+5(SB)/1, $0x05
+DATA numbers8x64<>+6(SB)/1, $0x06
+DATA numbers8x64<>+7(SB)/1, $0x07
+GLOBL numbers8x64<>(SB), RODATA|NOPTR, $8
+
 // func dequantizeBackwardInputAVX512F16F16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
 TEXT ·dequantizeBackwardInputAVX512F16F16(SB), NOSPLIT, $64-16
@@ -866,7 +1121,7 @@ TEXT ·dequantizeBackwardInputAVX512F16F16(SB), NOSPLIT, $64-16
 	TESTQ DI, DI
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -885,7 +1140,7 @@ shared3:
 run5:
 	VBROADCASTSS (SI), Z0
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -922,16 +1177,15 @@ stored15:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line16:
-	CMPQ  R11, $0x00000020
-	JLT   lines17
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done8
 	TESTQ R9, R9
-	JNE   some18
+	JNE   some16
 
-asked19:
+asked17:
+	CMPQ      R11, $0x00000020
+	JLT       fewer18
 	VCVTPH2PS (DX)(R12*2), Z1
 	VCVTPH2PS 32(DX)(R12*2), Z2
 	VMULPS    Z0, Z1, Z1
@@ -939,58 +1193,49 @@ asked19:
 	VCVTPS2PH $0x00, Z1, Y1
 	VCVTPS2PH $0x00, Z2, Y2
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around19
 	VMOVDQU64 Y1, (BX)(R12*2)
 	VMOVDQU64 Y2, 32(BX)(R12*2)
 
-stored21:
+stored20:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line16
 
-lines17:
-	CMPB  275(CX), $0x00
-	JNE   tail22
-	CMPQ  R11, $0x00000010
-	JLT   fewer23
-	TESTQ R9, R9
-	JNE   some24
-
-asked25:
+fewer18:
+	CMPB      283(CX), $0x00
+	JNE       tail21
+	CMPQ      R11, $0x00000010
+	JLT       fewer22
 	VCVTPH2PS (DX)(R12*2), Z1
 	VMULPS    Z0, Z1, Z1
 	VCVTPS2PH $0x00, Z1, Y1
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around23
 	VMOVDQU64 Y1, (BX)(R12*2)
 
-stored27:
+stored24:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
-fewer23:
+fewer22:
 some7:
-some28:
-	TESTQ R11, R11
-	JLE   done29
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some30
-
-asked31:
+some25:
+	TESTQ       R11, R11
+	JLE         done26
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z1
 	VMULPS      Z0, Z1, Z1
 	VCVTPS2PH   $0x00, Z1, Y1
 	VMOVDQU16   Y1, K1, (BX)(R12*2)
 	ADDQ        $0x00000010, R12
 	SUBQ        $0x00000010, R11
-	JMP         some28
+	JMP         some25
 
-done29:
-	CMPB 275(CX), $0x00
-	JNE  taken32
+done26:
+	CMPB 283(CX), $0x00
+	JNE  taken27
 
 done8:
 	ADDQ 152(CX), R10
@@ -1010,7 +1255,7 @@ head9:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -1029,51 +1274,42 @@ around14:
 	VMOVNTDQ Y4, 96(BX)(R12*2)
 	JMP      stored15
 
-some18:
+some16:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked19
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked17
 
-around20:
+around19:
 	VMOVNTDQ Y1, (BX)(R12*2)
 	VMOVNTDQ Y2, 32(BX)(R12*2)
-	JMP      stored21
+	JMP      stored20
 
-tail22:
+tail21:
 	TESTQ R11, R11
 	JEQ   done8
 	MOVQ  BX, 248(CX)
 	CMPQ  DI, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some7
 
-some24:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked25
-
-around26:
+around23:
 	VMOVNTDQ Y1, (BX)(R12*2)
-	JMP      stored27
+	JMP      stored24
 
-some30:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked31
-
-taken32:
+taken27:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -1082,12 +1318,12 @@ taken32:
 	JMP       whole6
 
 other2:
-step33:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned35
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1097,27 +1333,27 @@ step33:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some36
+	JMP     some31
 
-aligned35:
-turn37:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns39
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand40:
+strand35:
 	VBROADCASTSS (R11), Z0
 	MOVQ         104(CX), R9
 
-block38:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near41
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near41:
+near36:
 	VCVTPH2PS (DX), Z1
 	VCVTPH2PS 32(DX), Z2
 	VCVTPH2PS 64(DX), Z3
@@ -1131,52 +1367,52 @@ near41:
 	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around37
 	VMOVDQU64 Y1, (BX)
 	VMOVDQU64 Y2, 32(BX)
 	VMOVDQU64 Y3, 64(BX)
 	VMOVDQU64 Y4, 96(BX)
-	JMP       stored43
+	JMP       stored38
 
-around42:
+around37:
 	VMOVNTDQ Y1, (BX)
 	VMOVNTDQ Y2, 32(BX)
 	VMOVNTDQ Y3, 64(BX)
 	VMOVNTDQ Y4, 96(BX)
 
-stored43:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block38
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand40
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn37
+	JMP  turn32
 
-turns39:
-some36:
-some44:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done45
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near46
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near46:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand47:
+strand42:
 	VBROADCASTSS (R10), Z0
 	VCVTPH2PS.Z  (DX), K1, Z1
 	VMULPS       Z0, Z1, Z0
@@ -1188,7 +1424,7 @@ strand47:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand47
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1196,29 +1432,29 @@ strand47:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some44
+	JMP          some39
 
-done45:
+done40:
 	TESTQ R8, R8
-	JL    whole48
+	JL    whole43
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned35
+	JMP   aligned30
 
-whole48:
+whole43:
 	DECQ DI
-	JEQ  steps34
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step33
+	JMP  step28
 
-steps34:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -1232,24 +1468,24 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block50:
+block45:
 	CMPQ       AX, $0x00000040
-	JLT        blocks51
+	JLT        blocks46
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near52
+	JEQ        near47
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near52:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded48
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded53:
+loaded48:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
@@ -1263,38 +1499,38 @@ loaded53:
 	VCVTPS2PH $0x00, Z6, Y6
 	VCVTPS2PH $0x00, Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around54
+	JNE       around49
 	VMOVDQU64 Y4, (BX)
 	VMOVDQU64 Y5, 32(BX)
 	VMOVDQU64 Y6, 64(BX)
 	VMOVDQU64 Y7, 96(BX)
-	JMP       stored55
+	JMP       stored50
 
-around54:
+around49:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored55:
+stored50:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block50
+	JMP  block45
 
-blocks51:
-some56:
+blocks46:
+some51:
 	TESTQ     AX, AX
-	JLE       done57
+	JLE       done52
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded58
+	JEQ       loaded53
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded58:
+loaded53:
 	VCVTPH2PS.Z (DX), K1, Z4
 	VMULPS      Z0, Z4, Z4
 	VCVTPS2PH   $0x00, Z4, Y4
@@ -1303,10 +1539,10 @@ loaded58:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some56
+	JMP         some51
 
-done57:
-	DECQ 264(CX)
+done52:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -1339,7 +1575,7 @@ TEXT ·dequantizeBackwardInputAVX512BF16BF16(SB), NOSPLIT, $64-16
 	TESTQ        DI, DI
 	JEQ          one1
 	MOVQ         112(CX), SI
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -1358,7 +1594,7 @@ shared3:
 run5:
 	VBROADCASTSS (SI), Z6
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -1415,16 +1651,15 @@ stored15:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line16:
-	CMPQ  R11, $0x00000020
-	JLT   lines17
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done8
 	TESTQ R9, R9
-	JNE   some18
+	JNE   some16
 
-asked19:
+asked17:
+	CMPQ      R11, $0x00000020
+	JLT       fewer18
 	VMOVDQU32 (DX)(R12*2), Z8
 	VPSLLD    $0x10, Z8, Z7
 	VPANDD    Z0, Z8, Z8
@@ -1443,23 +1678,18 @@ asked19:
 	VMOVDQA64 Z9, Z7
 	VPERMT2W  Z10, Z5, Z7
 	CMPB      76(CX), $0x00
-	JNE       around20
+	JNE       around19
 	VMOVDQU64 Z7, (BX)(R12*2)
 
-stored21:
+stored20:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line16
 
-lines17:
-	CMPB  275(CX), $0x00
-	JNE   tail22
-	CMPQ  R11, $0x00000010
-	JLT   fewer23
-	TESTQ R9, R9
-	JNE   some24
-
-asked25:
+fewer18:
+	CMPB      283(CX), $0x00
+	JNE       tail21
+	CMPQ      R11, $0x00000010
+	JLT       fewer22
 	VPMOVZXWD (DX)(R12*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VMULPS    Z6, Z7, Z7
@@ -1471,25 +1701,21 @@ asked25:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	CMPB      76(CX), $0x00
-	JNE       around26
+	JNE       around23
 	VMOVDQU64 Y7, (BX)(R12*2)
 
-stored27:
+stored24:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
-fewer23:
+fewer22:
 some7:
-some28:
-	TESTQ R11, R11
-	JLE   done29
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some30
-
-asked31:
+some25:
+	TESTQ       R11, R11
+	JLE         done26
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z7
 	VPSLLD      $0x10, Z7, Z7
 	VMULPS      Z6, Z7, Z7
@@ -1503,11 +1729,11 @@ asked31:
 	VMOVDQU16   Y7, K1, (BX)(R12*2)
 	ADDQ        $0x00000010, R12
 	SUBQ        $0x00000010, R11
-	JMP         some28
+	JMP         some25
 
-done29:
-	CMPB 275(CX), $0x00
-	JNE  taken32
+done26:
+	CMPB 283(CX), $0x00
+	JNE  taken27
 
 done8:
 	ADDQ 152(CX), R10
@@ -1527,7 +1753,7 @@ head9:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -1544,50 +1770,41 @@ around14:
 	VMOVNTDQ Z8, 64(BX)(R12*2)
 	JMP      stored15
 
-some18:
+some16:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked19
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked17
 
-around20:
+around19:
 	VMOVNTDQ Z7, (BX)(R12*2)
-	JMP      stored21
+	JMP      stored20
 
-tail22:
+tail21:
 	TESTQ R11, R11
 	JEQ   done8
 	MOVQ  BX, 248(CX)
 	CMPQ  DI, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some7
 
-some24:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked25
-
-around26:
+around23:
 	VMOVNTDQ Y7, (BX)(R12*2)
-	JMP      stored27
+	JMP      stored24
 
-some30:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked31
-
-taken32:
+taken27:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -1596,12 +1813,12 @@ taken32:
 	JMP       whole6
 
 other2:
-step33:
+step28:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned35
+	JEQ     aligned30
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1611,27 +1828,27 @@ step33:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some36
+	JMP     some31
 
-aligned35:
-turn37:
+aligned30:
+turn32:
 	CMPQ AX, 104(CX)
-	JLT  turns39
+	JLT  turns34
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand40:
+strand35:
 	VBROADCASTSS (R11), Z6
 	MOVQ         104(CX), R9
 
-block38:
+block33:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near41
+	JEQ        near36
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near41:
+near36:
 	VMOVDQU32 (DX), Z8
 	VPSLLD    $0x10, Z8, Z7
 	VPANDD    Z0, Z8, Z8
@@ -1667,48 +1884,48 @@ near41:
 	VMOVDQA64 Z13, Z8
 	VPERMT2W  Z14, Z5, Z8
 	CMPB      76(CX), $0x00
-	JNE       around42
+	JNE       around37
 	VMOVDQU64 Z7, (BX)
 	VMOVDQU64 Z8, 64(BX)
-	JMP       stored43
+	JMP       stored38
 
-around42:
+around37:
 	VMOVNTDQ Z7, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored43:
+stored38:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block38
+	JNE  block33
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand40
+	JNE  strand35
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn37
+	JMP  turn32
 
-turns39:
-some36:
-some44:
+turns34:
+some31:
+some39:
 	TESTQ      AX, AX
-	JLE        done45
+	JLE        done40
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near46
+	JEQ        near41
 	PREFETCHT1 (DX)(R9*1)
 
-near46:
+near41:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand47:
+strand42:
 	VBROADCASTSS (R10), Z6
 	VPMOVZXWD.Z  (DX), K1, Z7
 	VPSLLD       $0x10, Z7, Z7
@@ -1727,7 +1944,7 @@ strand47:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000004, R10
 	DECQ         R9
-	JNE          strand47
+	JNE          strand42
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -1735,29 +1952,29 @@ strand47:
 	ADDQ         $+32, DX
 	ADDQ         $+32, BX
 	SUBQ         $0x00000010, AX
-	JMP          some44
+	JMP          some39
 
-done45:
+done40:
 	TESTQ R8, R8
-	JL    whole48
+	JL    whole43
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned35
+	JMP   aligned30
 
-whole48:
+whole43:
 	DECQ DI
-	JEQ  steps34
+	JEQ  steps29
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step33
+	JMP  step28
 
-steps34:
+steps29:
 	VZEROUPPER
 	RET
 
@@ -1771,24 +1988,24 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block50:
+block45:
 	CMPQ       AX, $0x00000040
-	JLT        blocks51
+	JLT        blocks46
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near52
+	JEQ        near47
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 
-near52:
+near47:
 	CMPB    72(CX), $0x00
-	JEQ     loaded53
+	JEQ     loaded48
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded53:
+loaded48:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -1826,34 +2043,34 @@ loaded53:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z6, Z10
 	CMPB      76(CX), $0x00
-	JNE       around54
+	JNE       around49
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored55
+	JMP       stored50
 
-around54:
+around49:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored55:
+stored50:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000040, AX
-	JMP  block50
+	JMP  block45
 
-blocks51:
-some56:
+blocks46:
+some51:
 	TESTQ     AX, AX
-	JLE       done57
+	JLE       done52
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded58
+	JEQ       loaded53
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded58:
+loaded53:
 	VPMOVZXWD.Z (DX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMULPS      Z0, Z9, Z9
@@ -1869,10 +2086,10 @@ loaded58:
 	ADDQ        $+32, BX
 	ADDQ        $0x00000040, SI
 	SUBQ        $0x00000010, AX
-	JMP         some56
+	JMP         some51
 
-done57:
-	DECQ 264(CX)
+done52:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -2016,7 +2233,7 @@ TEXT ·dequantizeBackwardInputAVX2F32F32(SB), NOSPLIT, $256-16
 	TESTQ DI, DI
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -2028,7 +2245,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -2040,12 +2257,12 @@ near4:
 
 run5:
 	VBROADCASTSS (SI), Y0
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share10
 
 begun11:
@@ -2067,12 +2284,12 @@ stored15:
 	ADDQ $0x00000010, R11
 	CMPQ R11, R8
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg16
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ R8, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends17
 
 end18:
@@ -2102,7 +2319,7 @@ share10:
 	MOVQ $-1, R8
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun11
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -2132,7 +2349,7 @@ rest20:
 	MOVQ BX, 248(CX)
 	CMPQ DI, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -2152,9 +2369,9 @@ first19:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone22
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y1
@@ -2549,7 +2766,7 @@ stored73:
 	JMP  some69
 
 done70:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -2575,7 +2792,7 @@ TEXT ·dequantizeBackwardInputAVX2F64F64(SB), NOSPLIT, $256-16
 	TESTQ DI, DI
 	JEQ   one1
 	MOVQ  112(CX), SI
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   shared3
 	CMPB  78(CX), $0x00
 	JNE   other2
@@ -2587,7 +2804,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -2599,12 +2816,12 @@ near4:
 
 run5:
 	VBROADCASTSD (SI), Y0
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share10
 
 begun11:
@@ -2626,12 +2843,12 @@ stored15:
 	ADDQ $0x00000008, R11
 	CMPQ R11, R8
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg16
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ R8, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends17
 
 end18:
@@ -2661,7 +2878,7 @@ share10:
 	MOVQ $-1, R8
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun11
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -2691,7 +2908,7 @@ rest20:
 	MOVQ BX, 248(CX)
 	CMPQ DI, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x03, R12
 	LEAQ (BX)(R12*1), BX
@@ -2711,9 +2928,9 @@ first19:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x03, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone22
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y1
@@ -3060,7 +3277,7 @@ stored67:
 	JMP  some63
 
 done64:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -3104,7 +3321,7 @@ near4:
 
 run5:
 	VBROADCASTSS (SI), Y0
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
@@ -3133,7 +3350,7 @@ stored13:
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ R8, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends14
 
 end15:
@@ -3508,7 +3725,7 @@ stored62:
 	JMP  some58
 
 done59:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -3552,7 +3769,7 @@ near4:
 
 run5:
 	VBROADCASTSS (SI), Y0
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
@@ -3591,7 +3808,7 @@ stored13:
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ R8, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends14
 
 end15:
@@ -4085,7 +4302,7 @@ stored62:
 	JMP  some58
 
 done59:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX

@@ -125,7 +125,7 @@ divide11:
 
 after14:
 after13:
-	VMOVSS   328(CX), X13
+	VMOVSS   336(CX), X13
 	VMAXSS   X16, X13, X16
 	VMOVAPS  X14, X13
 	CMPB     79(CX), $0x00
@@ -147,7 +147,7 @@ chosen12:
 	VMOVSS       X16, (DI)
 	VMOVSS       X13, 1024(DI)
 	MOVB         $0x00, 77(CX)
-	CMPB         256(CX), $0x00
+	CMPB         264(CX), $0x00
 	JEQ          slow16
 	VMOVD        X16, R8
 	SUBL         $0x21800000, R8
@@ -614,7 +614,7 @@ divide11:
 
 after14:
 after13:
-	VMOVSS   328(CX), X13
+	VMOVSS   336(CX), X13
 	VMAXSS   X16, X13, X16
 	VMOVAPS  X14, X13
 	CMPB     79(CX), $0x00
@@ -636,7 +636,7 @@ chosen12:
 	VMOVSS       X16, (DI)
 	VMOVSS       X13, 1024(DI)
 	MOVB         $0x00, 77(CX)
-	CMPB         256(CX), $0x00
+	CMPB         264(CX), $0x00
 	JEQ          slow16
 	VMOVD        X16, R8
 	SUBL         $0x21800000, R8
@@ -1069,7 +1069,7 @@ divide11:
 
 after14:
 after13:
-	VMOVSS   328(CX), X16
+	VMOVSS   336(CX), X16
 	VMAXSS   X19, X16, X19
 	VMOVAPS  X17, X16
 	CMPB     79(CX), $0x00
@@ -1091,7 +1091,7 @@ chosen12:
 	VMOVSS       X19, (DI)
 	VMOVSS       X16, 1024(DI)
 	MOVB         $0x00, 77(CX)
-	CMPB         256(CX), $0x00
+	CMPB         264(CX), $0x00
 	JEQ          slow16
 	VMOVD        X19, R8
 	SUBL         $0x21800000, R8
@@ -1578,7 +1578,7 @@ divide11:
 
 after14:
 after13:
-	VMOVSS   328(CX), X12
+	VMOVSS   336(CX), X12
 	VMAXSS   X15, X12, X15
 	VMOVAPS  X13, X12
 	CMPB     79(CX), $0x00
@@ -1600,7 +1600,7 @@ chosen12:
 	VMOVSS       X15, (DI)
 	VMOVSS       X12, 1024(DI)
 	MOVB         $0x00, 77(CX)
-	CMPB         256(CX), $0x00
+	CMPB         264(CX), $0x00
 	JEQ          slow16
 	VMOVD        X15, R8
 	SUBL         $0x21800000, R8
@@ -1984,7 +1984,7 @@ step2:
 look4:
 	CMPQ      BX, $0x00000040
 	JLT       looked5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind7
 	VCVTPH2PS (DX), Z11
 	VCVTPH2PS 32(DX), Z12
@@ -2027,7 +2027,7 @@ some9:
 	MOVQ        $-1, R8
 	BZHIQ       BX, R8, R8
 	KMOVW       R8, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind12
 	VCVTPH2PS.Z (DX), K1, Z11
 	JMP         done11
@@ -2102,7 +2102,7 @@ divide17:
 
 after20:
 after19:
-	VMOVSS   328(CX), X12
+	VMOVSS   336(CX), X12
 	VMAXSS   X15, X12, X15
 	VMOVAPS  X13, X12
 	CMPB     79(CX), $0x00
@@ -2124,7 +2124,7 @@ chosen18:
 	VMOVSS       X15, (DI)
 	VMOVSS       X12, 1024(DI)
 	MOVB         $0x00, 77(CX)
-	CMPB         256(CX), $0x00
+	CMPB         264(CX), $0x00
 	JEQ          slow22
 	VMOVD        X15, R8
 	SUBL         $0x21800000, R8
@@ -2189,7 +2189,7 @@ block27:
 	PREFETCHT1 64(DX)(R12*1)
 
 near30:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind32
 	VCVTPH2PS (DX), Z16
 	VCVTPH2PS 32(DX), Z17
@@ -2295,7 +2295,7 @@ block37:
 	PREFETCHT1 64(DX)(R12*1)
 
 near40:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind42
 	VCVTPH2PS (DX), Z13
 	VCVTPH2PS 32(DX), Z14
@@ -2415,7 +2415,7 @@ near50:
 strand51:
 	VBROADCASTSS (R10), Z11
 	VBROADCASTSS 1024(R10), Z12
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind53
 	VCVTPH2PS.Z  (DX), K1, Z13
 	JMP          done52
@@ -2603,7 +2603,7 @@ divide13:
 
 after16:
 after15:
-	VMOVSS   328(CX), X2
+	VMOVSS   336(CX), X2
 	VMAXSS   X6, X2, X6
 	VMOVAPS  X4, X2
 	CMPB     79(CX), $0x00
@@ -2625,7 +2625,7 @@ chosen14:
 	VMOVSS       X6, (DI)
 	VMOVSS       X2, 1024(DI)
 	MOVB         $0x00, 77(CX)
-	CMPB         256(CX), $0x00
+	CMPB         264(CX), $0x00
 	JEQ          slow18
 	VMOVD        X6, R8
 	SUBL         $0x21800000, R8
@@ -3068,7 +3068,7 @@ divide13:
 
 after16:
 after15:
-	VMOVSS   328(CX), X2
+	VMOVSS   336(CX), X2
 	VMAXSS   X6, X2, X6
 	VMOVAPS  X4, X2
 	CMPB     79(CX), $0x00
@@ -3090,7 +3090,7 @@ chosen14:
 	VMOVSS       X6, (DI)
 	VMOVSS       X2, 1024(DI)
 	MOVB         $0x00, 77(CX)
-	CMPB         256(CX), $0x00
+	CMPB         264(CX), $0x00
 	JEQ          slow18
 	VMOVD        X6, R8
 	SUBL         $0x21800000, R8
@@ -3523,7 +3523,7 @@ divide13:
 
 after16:
 after15:
-	VMOVSS   328(CX), X2
+	VMOVSS   336(CX), X2
 	VMAXSS   X6, X2, X6
 	VMOVAPS  X4, X2
 	CMPB     79(CX), $0x00
@@ -3545,7 +3545,7 @@ chosen14:
 	VMOVSS       X6, (DI)
 	VMOVSS       X2, 1024(DI)
 	MOVB         $0x00, 77(CX)
-	CMPB         256(CX), $0x00
+	CMPB         264(CX), $0x00
 	JEQ          slow18
 	VMOVD        X6, R8
 	SUBL         $0x21800000, R8
@@ -3981,7 +3981,7 @@ divide13:
 
 after16:
 after15:
-	VMOVSS   328(CX), X2
+	VMOVSS   336(CX), X2
 	VMAXSS   X6, X2, X6
 	VMOVAPS  X4, X2
 	CMPB     79(CX), $0x00
@@ -4003,7 +4003,7 @@ chosen14:
 	VMOVSS       X6, (DI)
 	VMOVSS       X2, 1024(DI)
 	MOVB         $0x00, 77(CX)
-	CMPB         256(CX), $0x00
+	CMPB         264(CX), $0x00
 	JEQ          slow18
 	VMOVD        X6, R8
 	SUBL         $0x21800000, R8
@@ -4350,7 +4350,7 @@ look4:
 	XORQ R9, R9
 
 group6:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind8
 	VCVTPH2PS (DX)(R9*2), Y6
 	VCVTPH2PS 16(DX)(R9*2), Y7
@@ -4389,7 +4389,7 @@ some10:
 	MOVQ  $0x00000010, R8
 
 whole12:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind14
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -4462,7 +4462,7 @@ divide19:
 
 after22:
 after21:
-	VMOVSS   328(CX), X2
+	VMOVSS   336(CX), X2
 	VMAXSS   X6, X2, X6
 	VMOVAPS  X4, X2
 	CMPB     79(CX), $0x00
@@ -4484,7 +4484,7 @@ chosen20:
 	VMOVSS       X6, (DI)
 	VMOVSS       X2, 1024(DI)
 	MOVB         $0x00, 77(CX)
-	CMPB         256(CX), $0x00
+	CMPB         264(CX), $0x00
 	JEQ          slow24
 	VMOVD        X6, R8
 	SUBL         $0x21800000, R8
@@ -4537,7 +4537,7 @@ near32:
 	XORQ R11, R11
 
 group33:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind35
 	VCVTPH2PS (DX)(R11*2), Y7
 	VCVTPH2PS 16(DX)(R11*2), Y8
@@ -4625,7 +4625,7 @@ near43:
 	XORQ R11, R11
 
 group44:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind46
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -4728,7 +4728,7 @@ whole56:
 	PREFETCHT1 (DX)(R11*1)
 
 near57:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind59
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5

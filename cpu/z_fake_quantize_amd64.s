@@ -19,7 +19,9 @@ TEXT ·fakeQuantizeAVX512F32F32(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
+	JNE          shared3
+	CMPB         284(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -29,483 +31,784 @@ TEXT ·fakeQuantizeAVX512F32F32(SB), NOSPLIT, $64-16
 	JEQ          other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	CMPB 77(CX), $0x00
-	JEQ  divide4
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	CMPB        77(CX), $0x00
+	JEQ         divide4
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near7
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z0
+	VPSUBD.BCST 256(CX), Z0, Z1
+	VPERMPS     Z2, Z1, Z2
+	VPADDD.BCST 256(CX), Z0, Z3
 
+near7:
 run6:
-	VBROADCASTSS (SI), Z4
+	VBROADCASTSS (SI), Z6
 	VBROADCASTSS 1024(SI), Z0
 	VBROADCASTSS 2048(SI), Z0
 	VBROADCASTSS 2560(SI), Z1
-	VBROADCASTSS 3072(SI), Z2
-	VBROADCASTSS 3584(SI), Z3
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head10
+	VBROADCASTSS 3072(SI), Z4
+	VBROADCASTSS 3584(SI), Z5
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head11
 
-whole7:
-	CMPQ R12, DI
-	JGT  rest12
+whole8:
+	CMPQ R13, DI
+	JGT  rest13
 
-next11:
-	TESTQ R9, R9
-	JNE   some13
+next12:
+	TESTQ R10, R10
+	JNE   some14
 
-asked14:
-	VMOVUPS       (DX)(R12*4), Z5
-	VMOVUPS       64(DX)(R12*4), Z6
-	VMOVUPS       128(DX)(R12*4), Z7
-	VMOVUPS       192(DX)(R12*4), Z8
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z9
-	VFMADD231PS   Z2, Z5, Z9
-	VMINPS        Z6, Z1, Z6
-	VMAXPS        Z6, Z0, Z6
-	VMULPS        Z3, Z6, Z5
-	VFMADD231PS   Z2, Z6, Z5
+asked15:
+	VMOVUPS       (DX)(R13*4), Z7
+	VMOVUPS       64(DX)(R13*4), Z8
+	VMOVUPS       128(DX)(R13*4), Z9
+	VMOVUPS       192(DX)(R13*4), Z10
 	VMINPS        Z7, Z1, Z7
 	VMAXPS        Z7, Z0, Z7
-	VMULPS        Z3, Z7, Z6
-	VFMADD231PS   Z2, Z7, Z6
+	VMULPS        Z5, Z7, Z11
+	VFMADD231PS   Z4, Z7, Z11
 	VMINPS        Z8, Z1, Z8
 	VMAXPS        Z8, Z0, Z8
-	VMULPS        Z3, Z8, Z7
-	VFMADD231PS   Z2, Z8, Z7
-	VCMPPS        $0x07, Z9, Z9, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z9, K1, Z8
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z9
-	VXORPS        Z7, Z7, Z7
+	VMULPS        Z5, Z8, Z7
 	VFMADD231PS   Z4, Z8, Z7
+	VMINPS        Z9, Z1, Z9
+	VMAXPS        Z9, Z0, Z9
+	VMULPS        Z5, Z9, Z8
+	VFMADD231PS   Z4, Z9, Z8
+	VMINPS        Z10, Z1, Z10
+	VMAXPS        Z10, Z0, Z10
+	VMULPS        Z5, Z10, Z9
+	VFMADD231PS   Z4, Z10, Z9
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z11
+	VXORPS        Z9, Z9, Z9
+	VFMADD231PS   Z6, Z10, Z9
+	VXORPS        Z10, Z10, Z10
+	VFMADD231PS   Z6, Z7, Z10
+	VXORPS        Z7, Z7, Z7
+	VFMADD231PS   Z6, Z8, Z7
 	VXORPS        Z8, Z8, Z8
-	VFMADD231PS   Z4, Z5, Z8
-	VXORPS        Z5, Z5, Z5
-	VFMADD231PS   Z4, Z6, Z5
-	VXORPS        Z6, Z6, Z6
-	VFMADD231PS   Z4, Z9, Z6
+	VFMADD231PS   Z6, Z11, Z8
+	CMPB          284(CX), $0x00
+	JNE           join16
 	CMPB          76(CX), $0x00
-	JNE           around15
-	VMOVDQU64     Z7, (BX)(R12*4)
-	VMOVDQU64     Z8, 64(BX)(R12*4)
-	VMOVDQU64     Z5, 128(BX)(R12*4)
-	VMOVDQU64     Z6, 192(BX)(R12*4)
+	JNE           around18
+	VMOVDQU64     Z9, (BX)(R13*4)
+	VMOVDQU64     Z10, 64(BX)(R13*4)
+	VMOVDQU64     Z7, 128(BX)(R13*4)
+	VMOVDQU64     Z8, 192(BX)(R13*4)
 
-stored16:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next11
+stored19:
+joined17:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next12
 
-rest12:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest13:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done10
+	CMPQ  R12, $0x00000020
+	JLT   fewer20
+	TESTQ R10, R10
+	JNE   some21
 
-line17:
-	CMPQ  R11, $0x00000010
-	JLT   lines18
-	TESTQ R9, R9
-	JNE   some19
-
-asked20:
-	VMOVUPS       (DX)(R12*4), Z5
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z6
-	VFMADD231PS   Z2, Z5, Z6
-	VCMPPS        $0x07, Z6, Z6, K1
-	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
-	VXORPS        Z5, Z5, Z5
-	VFMADD231PS   Z4, Z6, Z5
+asked22:
+	VMOVUPS       (DX)(R13*4), Z7
+	VMOVUPS       64(DX)(R13*4), Z8
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z9
+	VFMADD231PS   Z4, Z7, Z9
+	VMINPS        Z8, Z1, Z8
+	VMAXPS        Z8, Z0, Z8
+	VMULPS        Z5, Z8, Z7
+	VFMADD231PS   Z4, Z8, Z7
+	VCMPPS        $0x07, Z9, Z9, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VRNDSCALEPS.Z $0x08, Z9, K1, Z8
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z9
+	VXORPS        Z7, Z7, Z7
+	VFMADD231PS   Z6, Z8, Z7
+	VXORPS        Z8, Z8, Z8
+	VFMADD231PS   Z6, Z9, Z8
+	CMPB          284(CX), $0x00
+	JNE           join23
 	CMPB          76(CX), $0x00
-	JNE           around21
-	VMOVDQU64     Z5, (BX)(R12*4)
+	JNE           around25
+	VMOVDQU64     Z7, (BX)(R13*4)
+	VMOVDQU64     Z8, 64(BX)(R13*4)
 
-stored22:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line17
+stored26:
+joined24:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
 
-lines18:
-	CMPB 275(CX), $0x00
-	JNE  tail23
+fewer20:
+	CMPQ  R12, $0x00000010
+	JLT   fewer27
+	TESTQ R10, R10
+	JNE   some28
 
-some8:
-some24:
-	TESTQ R11, R11
-	JLE   done25
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some26
+asked29:
+	VMOVUPS       (DX)(R13*4), Z7
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z8
+	VFMADD231PS   Z4, Z7, Z8
+	VCMPPS        $0x07, Z8, Z8, K1
+	VRNDSCALEPS.Z $0x08, Z8, K1, Z8
+	VXORPS        Z7, Z7, Z7
+	VFMADD231PS   Z6, Z8, Z7
+	CMPB          284(CX), $0x00
+	JNE           join30
+	CMPB          76(CX), $0x00
+	JNE           around32
+	VMOVDQU64     Z7, (BX)(R13*4)
 
-asked27:
-	VMOVUPS.Z     (DX)(R12*4), K1, Z5
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z6
-	VFMADD231PS   Z2, Z5, Z6
-	VCMPPS        $0x07, Z6, Z6, K2
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
-	VXORPS        Z5, Z5, Z5
-	VFMADD231PS   Z4, Z6, Z5
-	VMOVUPS       Z5, K1, (BX)(R12*4)
-	ADDQ          $0x00000010, R12
-	SUBQ          $0x00000010, R11
-	JMP           some24
+stored33:
+joined31:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-done25:
-	CMPB 275(CX), $0x00
-	JNE  taken28
+fewer27:
+	CMPB 283(CX), $0x00
+	JNE  tail34
 
-done9:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run6
-	VZEROUPPER
-	RET
-
-head10:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole7
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
-	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some8
-	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some8
-
-some13:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*4)
-	PREFETCHT1 64(R11)(R12*4)
-	PREFETCHT1 128(R11)(R12*4)
-	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked14
-
-around15:
-	VMOVNTDQ Z7, (BX)(R12*4)
-	VMOVNTDQ Z8, 64(BX)(R12*4)
-	VMOVNTDQ Z5, 128(BX)(R12*4)
-	VMOVNTDQ Z6, 192(BX)(R12*4)
-	JMP      stored16
-
-some19:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked20
-
-around21:
-	VMOVNTDQ Z5, (BX)(R12*4)
-	JMP      stored22
-
-tail23:
-	TESTQ R11, R11
-	JEQ   done9
-	MOVQ  BX, 248(CX)
-	CMPQ  R8, $0x01
-	JEQ   some8
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
-	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some8
-
-some26:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked27
-
-taken28:
-	ADDQ      R11, R12
-	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done9
-	CMPB      276(CX), $0x00
-	JEQ       whole7
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z5
-	VMOVNTDQ  Z5, -64(R11)
-	JMP       whole7
-
-divide4:
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run30:
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS 1024(SI), Z3
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head34
-
-whole31:
-	CMPQ R12, DI
-	JGT  rest36
-
-next35:
-	TESTQ R9, R9
+some9:
+some35:
+	TESTQ R12, R12
+	JLE   done36
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
 	JNE   some37
 
 asked38:
-	VMOVUPS (DX)(R12*4), Z4
-	VMOVUPS 64(DX)(R12*4), Z5
-	VMOVUPS 128(DX)(R12*4), Z6
-	VMOVUPS 192(DX)(R12*4), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal39
-	VDIVPS  Z2, Z4, Z4
-	VDIVPS  Z2, Z5, Z5
-	VDIVPS  Z2, Z6, Z6
-	VDIVPS  Z2, Z7, Z7
+	VMOVUPS.Z     (DX)(R13*4), K1, Z7
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z8
+	VFMADD231PS   Z4, Z7, Z8
+	VCMPPS        $0x07, Z8, Z8, K2
+	VRNDSCALEPS.Z $0x08, Z8, K2, Z8
+	VXORPS        Z7, Z7, Z7
+	VFMADD231PS   Z6, Z8, Z7
+	CMPB          284(CX), $0x00
+	JNE           join39
+	VMOVUPS       Z7, K1, (BX)(R13*4)
 
-divided40:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z3, Z4, Z4
-	VADDPS        Z3, Z5, Z5
-	VADDPS        Z3, Z6, Z6
-	VADDPS        Z3, Z7, Z7
-	VMINPS        Z1, Z4, Z4
-	VMINPS        Z1, Z5, Z5
-	VMINPS        Z1, Z6, Z6
-	VMINPS        Z1, Z7, Z7
-	VMAXPS        Z0, Z4, Z4
-	VMAXPS        Z0, Z5, Z5
-	VMAXPS        Z0, Z6, Z6
-	VMAXPS        Z0, Z7, Z7
-	VSUBPS        Z3, Z4, Z4
-	VSUBPS        Z3, Z5, Z5
-	VSUBPS        Z3, Z6, Z6
-	VSUBPS        Z3, Z7, Z7
-	VMULPS        Z2, Z4, Z4
-	VMULPS        Z2, Z5, Z5
-	VMULPS        Z2, Z6, Z6
-	VMULPS        Z2, Z7, Z7
-	CMPB          76(CX), $0x00
-	JNE           around41
-	VMOVDQU64     Z4, (BX)(R12*4)
-	VMOVDQU64     Z5, 64(BX)(R12*4)
-	VMOVDQU64     Z6, 128(BX)(R12*4)
-	VMOVDQU64     Z7, 192(BX)(R12*4)
+joined40:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some35
 
-stored42:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next35
+done36:
+	CMPB 283(CX), $0x00
+	JNE  taken41
 
-rest36:
-	MOVQ AX, R11
-	SUBQ R12, R11
+done10:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run6
+	CMPB      284(CX), $0x00
+	JEQ       none42
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none42
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z2, Z3, Z0
+	VMOVDQU32 Z0, K1, (R9)
 
-line43:
-	CMPQ  R11, $0x00000010
-	JLT   lines44
-	TESTQ R9, R9
-	JNE   some45
-
-asked46:
-	VMOVUPS (DX)(R12*4), Z4
-	CMPB    75(CX), $0x00
-	JNE     reciprocal47
-	VDIVPS  Z2, Z4, Z4
-
-divided48:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VADDPS        Z3, Z4, Z4
-	VMINPS        Z1, Z4, Z4
-	VMAXPS        Z0, Z4, Z4
-	VSUBPS        Z3, Z4, Z4
-	VMULPS        Z2, Z4, Z4
-	CMPB          76(CX), $0x00
-	JNE           around49
-	VMOVDQU64     Z4, (BX)(R12*4)
-
-stored50:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line43
-
-lines44:
-	CMPB 275(CX), $0x00
-	JNE  tail51
-
-some32:
-some52:
-	TESTQ R11, R11
-	JLE   done53
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some54
-
-asked55:
-	VMOVUPS.Z (DX)(R12*4), K1, Z4
-	CMPB      75(CX), $0x00
-	JNE       reciprocal56
-	VDIVPS    Z2, Z4, Z4
-
-divided57:
-	VCMPPS        $0x07, Z4, Z4, K2
-	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
-	VADDPS        Z3, Z4, Z4
-	VMINPS        Z1, Z4, Z4
-	VMAXPS        Z0, Z4, Z4
-	VSUBPS        Z3, Z4, Z4
-	VMULPS        Z2, Z4, Z4
-	VMOVUPS       Z4, K1, (BX)(R12*4)
-	ADDQ          $0x00000010, R12
-	SUBQ          $0x00000010, R11
-	JMP           some52
-
-done53:
-	CMPB 275(CX), $0x00
-	JNE  taken58
-
-done33:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run30
+none42:
 	VZEROUPPER
 	RET
 
-head34:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole31
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
+head11:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole8
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some32
+	CMPB 285(CX), $0x00
+	JEQ  some9
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some32
+	ADDQ R14, BX
+	JMP  some9
 
-some37:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*4)
-	PREFETCHT1 64(R11)(R12*4)
-	PREFETCHT1 128(R11)(R12*4)
-	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked38
+some14:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*4)
+	PREFETCHT1 64(R12)(R13*4)
+	PREFETCHT1 128(R12)(R13*4)
+	PREFETCHT1 192(R12)(R13*4)
+	JMP        asked15
 
-reciprocal39:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z4, Z4
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z5, Z5
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z6, Z6
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z7, Z7
-	JMP          divided40
+around18:
+	VMOVNTDQ Z9, (BX)(R13*4)
+	VMOVNTDQ Z10, 64(BX)(R13*4)
+	VMOVNTDQ Z7, 128(BX)(R13*4)
+	VMOVNTDQ Z8, 192(BX)(R13*4)
+	JMP      stored19
 
-around41:
-	VMOVNTDQ Z4, (BX)(R12*4)
-	VMOVNTDQ Z5, 64(BX)(R12*4)
-	VMOVNTDQ Z6, 128(BX)(R12*4)
-	VMOVNTDQ Z7, 192(BX)(R12*4)
-	JMP      stored42
+join16:
+	VMOVDQA64 Z3, Z11
+	VPERMI2PS Z9, Z2, Z11
+	VMOVNTDQ  Z11, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z10, Z9, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z7, Z10, Z2
+	VMOVNTDQ  Z2, 128(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z8, Z7, Z2
+	VMOVNTDQ  Z2, 192(R9)
+	VMOVDQA64 Z8, Z2
+	ADDQ      $0x00000100, R9
+	JMP       joined17
 
-some45:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked46
+some21:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	PREFETCHT1 64(R14)(R13*4)
+	JMP        asked22
 
-reciprocal47:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z5
-	VDIVPS       Z2, Z5, Z5
-	VMULPS       Z5, Z4, Z4
-	JMP          divided48
+around25:
+	VMOVNTDQ Z7, (BX)(R13*4)
+	VMOVNTDQ Z8, 64(BX)(R13*4)
+	JMP      stored26
 
-around49:
-	VMOVNTDQ Z4, (BX)(R12*4)
-	JMP      stored50
+join23:
+	VMOVDQA64 Z3, Z9
+	VPERMI2PS Z7, Z2, Z9
+	VMOVNTDQ  Z9, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z8, Z7, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z8, Z2
+	ADDQ      $0x00000080, R9
+	JMP       joined24
 
-tail51:
-	TESTQ R11, R11
-	JEQ   done33
+some28:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked29
+
+around32:
+	VMOVNTDQ Z7, (BX)(R13*4)
+	JMP      stored33
+
+join30:
+	VMOVDQA64 Z3, Z8
+	VPERMI2PS Z7, Z2, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000040, R9
+	JMP       joined31
+
+tail34:
+	TESTQ R12, R12
+	JEQ   done10
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some32
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
+	JEQ   some9
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some32
+	SUBQ  R14, BX
+	JMP   some9
+
+some37:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked38
+
+join39:
+	VMOVDQA64   Z3, Z8
+	VPERMI2PS   Z7, Z2, Z8
+	SUBQ        R12, 256(CX)
+	JG          part43
+	VMOVNTDQ    Z8, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z7, Z3, Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z7
+	VPERMPS     Z2, Z7, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+	JMP         kept44
+
+part43:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z2
+	VPERMPS     Z8, Z2, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+kept44:
+	JMP joined40
+
+taken41:
+	ADDQ      R12, R13
+	MOVQ      248(CX), BX
+	CMPQ      R13, AX
+	JEQ       done10
+	CMPB      285(CX), $0x00
+	JEQ       whole8
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z7
+	VMOVNTDQ  Z7, -64(R12)
+	JMP       whole8
+
+divide4:
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near47
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z4
+	VPERMPS     Z2, Z4, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+near47:
+run46:
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS 1024(SI), Z5
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head51
+
+whole48:
+	CMPQ R13, DI
+	JGT  rest53
+
+next52:
+	TESTQ R10, R10
+	JNE   some54
+
+asked55:
+	VMOVUPS (DX)(R13*4), Z6
+	VMOVUPS 64(DX)(R13*4), Z7
+	VMOVUPS 128(DX)(R13*4), Z8
+	VMOVUPS 192(DX)(R13*4), Z9
+	CMPB    75(CX), $0x00
+	JNE     reciprocal56
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
+	VDIVPS  Z4, Z8, Z8
+	VDIVPS  Z4, Z9, Z9
+
+divided57:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VADDPS        Z5, Z8, Z8
+	VADDPS        Z5, Z9, Z9
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMINPS        Z1, Z8, Z8
+	VMINPS        Z1, Z9, Z9
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VMAXPS        Z0, Z8, Z8
+	VMAXPS        Z0, Z9, Z9
+	VSUBPS        Z5, Z6, Z6
+	VSUBPS        Z5, Z7, Z7
+	VSUBPS        Z5, Z8, Z8
+	VSUBPS        Z5, Z9, Z9
+	VMULPS        Z4, Z6, Z6
+	VMULPS        Z4, Z7, Z7
+	VMULPS        Z4, Z8, Z8
+	VMULPS        Z4, Z9, Z9
+	CMPB          284(CX), $0x00
+	JNE           join58
+	CMPB          76(CX), $0x00
+	JNE           around60
+	VMOVDQU64     Z6, (BX)(R13*4)
+	VMOVDQU64     Z7, 64(BX)(R13*4)
+	VMOVDQU64     Z8, 128(BX)(R13*4)
+	VMOVDQU64     Z9, 192(BX)(R13*4)
+
+stored61:
+joined59:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next52
+
+rest53:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done50
+	CMPQ  R12, $0x00000020
+	JLT   fewer62
+	TESTQ R10, R10
+	JNE   some63
+
+asked64:
+	VMOVUPS (DX)(R13*4), Z6
+	VMOVUPS 64(DX)(R13*4), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal65
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
+
+divided66:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VSUBPS        Z5, Z6, Z6
+	VSUBPS        Z5, Z7, Z7
+	VMULPS        Z4, Z6, Z6
+	VMULPS        Z4, Z7, Z7
+	CMPB          284(CX), $0x00
+	JNE           join67
+	CMPB          76(CX), $0x00
+	JNE           around69
+	VMOVDQU64     Z6, (BX)(R13*4)
+	VMOVDQU64     Z7, 64(BX)(R13*4)
+
+stored70:
+joined68:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
+
+fewer62:
+	CMPQ  R12, $0x00000010
+	JLT   fewer71
+	TESTQ R10, R10
+	JNE   some72
+
+asked73:
+	VMOVUPS (DX)(R13*4), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal74
+	VDIVPS  Z4, Z6, Z6
+
+divided75:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VADDPS        Z5, Z6, Z6
+	VMINPS        Z1, Z6, Z6
+	VMAXPS        Z0, Z6, Z6
+	VSUBPS        Z5, Z6, Z6
+	VMULPS        Z4, Z6, Z6
+	CMPB          284(CX), $0x00
+	JNE           join76
+	CMPB          76(CX), $0x00
+	JNE           around78
+	VMOVDQU64     Z6, (BX)(R13*4)
+
+stored79:
+joined77:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+
+fewer71:
+	CMPB 283(CX), $0x00
+	JNE  tail80
+
+some49:
+some81:
+	TESTQ R12, R12
+	JLE   done82
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some83
+
+asked84:
+	VMOVUPS.Z (DX)(R13*4), K1, Z6
+	CMPB      75(CX), $0x00
+	JNE       reciprocal85
+	VDIVPS    Z4, Z6, Z6
+
+divided86:
+	VCMPPS        $0x07, Z6, Z6, K2
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VADDPS        Z5, Z6, Z6
+	VMINPS        Z1, Z6, Z6
+	VMAXPS        Z0, Z6, Z6
+	VSUBPS        Z5, Z6, Z6
+	VMULPS        Z4, Z6, Z6
+	CMPB          284(CX), $0x00
+	JNE           join87
+	VMOVUPS       Z6, K1, (BX)(R13*4)
+
+joined88:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some81
+
+done82:
+	CMPB 283(CX), $0x00
+	JNE  taken89
+
+done50:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run46
+	CMPB      284(CX), $0x00
+	JEQ       none90
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none90
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z2, Z3, Z0
+	VMOVDQU32 Z0, K1, (R9)
+
+none90:
+	VZEROUPPER
+	RET
+
+head51:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole48
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
+	MOVQ BX, 248(CX)
+	CMPB 285(CX), $0x00
+	JEQ  some49
+	LEAQ (SP), BX
+	ADDQ R14, BX
+	JMP  some49
 
 some54:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*4)
+	PREFETCHT1 64(R12)(R13*4)
+	PREFETCHT1 128(R12)(R13*4)
+	PREFETCHT1 192(R12)(R13*4)
 	JMP        asked55
 
 reciprocal56:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z5
-	VDIVPS       Z2, Z5, Z5
-	VMULPS       Z5, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z8, Z8
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z9, Z9
 	JMP          divided57
 
-taken58:
-	ADDQ      R11, R12
+around60:
+	VMOVNTDQ Z6, (BX)(R13*4)
+	VMOVNTDQ Z7, 64(BX)(R13*4)
+	VMOVNTDQ Z8, 128(BX)(R13*4)
+	VMOVNTDQ Z9, 192(BX)(R13*4)
+	JMP      stored61
+
+join58:
+	VMOVDQA64 Z3, Z10
+	VPERMI2PS Z6, Z2, Z10
+	VMOVNTDQ  Z10, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z8, Z7, Z2
+	VMOVNTDQ  Z2, 128(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z9, Z8, Z2
+	VMOVNTDQ  Z2, 192(R9)
+	VMOVDQA64 Z9, Z2
+	ADDQ      $0x00000100, R9
+	JMP       joined59
+
+some63:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	PREFETCHT1 64(R14)(R13*4)
+	JMP        asked64
+
+reciprocal65:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z4, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z4, Z8, Z8
+	VMULPS       Z8, Z7, Z7
+	JMP          divided66
+
+around69:
+	VMOVNTDQ Z6, (BX)(R13*4)
+	VMOVNTDQ Z7, 64(BX)(R13*4)
+	JMP      stored70
+
+join67:
+	VMOVDQA64 Z3, Z8
+	VPERMI2PS Z6, Z2, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000080, R9
+	JMP       joined68
+
+some72:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked73
+
+reciprocal74:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided75
+
+around78:
+	VMOVNTDQ Z6, (BX)(R13*4)
+	JMP      stored79
+
+join76:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PS Z6, Z2, Z7
+	VMOVNTDQ  Z7, (R9)
+	VMOVDQA64 Z6, Z2
+	ADDQ      $0x00000040, R9
+	JMP       joined77
+
+tail80:
+	TESTQ R12, R12
+	JEQ   done50
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some49
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
+	LEAQ  (SP), BX
+	SUBQ  R14, BX
+	JMP   some49
+
+some83:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked84
+
+reciprocal85:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided86
+
+join87:
+	VMOVDQA64   Z3, Z7
+	VPERMI2PS   Z6, Z2, Z7
+	SUBQ        R12, 256(CX)
+	JG          part91
+	VMOVNTDQ    Z7, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z6, Z3, Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z6
+	VPERMPS     Z2, Z6, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+	JMP         kept92
+
+part91:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z2
+	VPERMPS     Z7, Z2, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+kept92:
+	JMP joined88
+
+taken89:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done33
-	CMPB      276(CX), $0x00
-	JEQ       whole31
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z4
-	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole31
+	CMPQ      R13, AX
+	JEQ       done50
+	CMPB      285(CX), $0x00
+	JEQ       whole48
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z6
+	VMOVNTDQ  Z6, -64(R12)
+	JMP       whole48
 
 other2:
-step59:
+step93:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned61
+	JEQ     aligned95
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -515,19 +818,19 @@ step59:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some62
+	JMP     some96
 
-aligned61:
+aligned95:
 	CMPB 77(CX), $0x00
-	JEQ  divide63
+	JEQ  divide97
 
-turn64:
+turn98:
 	CMPQ AX, 104(CX)
-	JLT  turns66
+	JLT  turns100
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand67:
+strand101:
 	VBROADCASTSS (R11), Z6
 	VBROADCASTSS 1024(R11), Z2
 	VBROADCASTSS 2048(R11), Z2
@@ -536,16 +839,16 @@ strand67:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block65:
+block99:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near68
+	JEQ        near102
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near68:
+near102:
 	VMOVUPS       (DX), Z7
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -583,70 +886,70 @@ near68:
 	VXORPS        Z8, Z8, Z8
 	VFMADD231PS   Z6, Z11, Z8
 	CMPB          76(CX), $0x00
-	JNE           around69
+	JNE           around103
 	VMOVDQU64     Z9, (BX)
 	VMOVDQU64     Z10, 64(BX)
 	VMOVDQU64     Z7, 128(BX)
 	VMOVDQU64     Z8, 192(BX)
-	JMP           stored70
+	JMP           stored104
 
-around69:
+around103:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 	VMOVNTDQ Z7, 128(BX)
 	VMOVNTDQ Z8, 192(BX)
 
-stored70:
+stored104:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block65
+	JNE  block99
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand67
+	JNE  strand101
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn64
+	JMP  turn98
 
-turns66:
-divide63:
-turn71:
+turns100:
+divide97:
+turn105:
 	CMPQ AX, 104(CX)
-	JLT  turns73
+	JLT  turns107
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand74:
+strand108:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block72:
+block106:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near75
+	JEQ        near109
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near75:
+near109:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal76
+	JNE     reciprocal110
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided77
+	JMP     divided111
 
-reciprocal76:
+reciprocal110:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -660,7 +963,7 @@ reciprocal76:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided77:
+divided111:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -690,66 +993,66 @@ divided77:
 	VMULPS        Z2, Z6, Z6
 	VMULPS        Z2, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around78
+	JNE           around112
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored79
+	JMP           stored113
 
-around78:
+around112:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored79:
+stored113:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block72
+	JNE  block106
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand74
+	JNE  strand108
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn71
+	JMP  turn105
 
-turns73:
-some62:
-some80:
+turns107:
+some96:
+some114:
 	TESTQ      AX, AX
-	JLE        done81
+	JLE        done115
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near82
+	JEQ        near116
 	PREFETCHT1 (DX)(R9*1)
 
-near82:
+near116:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand83:
+strand117:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal84
+	JNE          reciprocal118
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided85
+	JMP          divided119
 
-reciprocal84:
+reciprocal118:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
 
-divided85:
+divided119:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -764,7 +1067,7 @@ divided85:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand83
+	JNE           strand117
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -772,29 +1075,29 @@ divided85:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some80
+	JMP           some114
 
-done81:
+done115:
 	TESTQ DI, DI
-	JL    whole86
+	JL    whole120
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned61
+	JMP   aligned95
 
-whole86:
+whole120:
 	DECQ R8
-	JEQ  steps60
+	JEQ  steps94
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step59
+	JMP  step93
 
-steps60:
+steps94:
 	VZEROUPPER
 	RET
 
@@ -814,25 +1117,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide88
+	JLT          divide122
 	CMPB         72(CX), $0x00
-	JNE          divide88
+	JNE          divide122
 	CMPB         73(CX), $0x00
-	JNE          divide88
+	JNE          divide122
 	CMPB         75(CX), $0x00
-	JNE          divide88
+	JNE          divide122
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide88
+	JHI          divide122
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide122
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide122
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -843,7 +1146,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide88
+	JNE          divide122
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -853,18 +1156,18 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block89:
+block123:
 	CMPQ       AX, $0x00000040
-	JLT        blocks90
+	JLT        blocks124
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near91
+	JEQ        near125
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near91:
+near125:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -902,70 +1205,70 @@ near91:
 	VXORPS        Z15, Z15, Z15
 	VFMADD231PS   Z3, Z18, Z15
 	CMPB          76(CX), $0x00
-	JNE           around92
+	JNE           around126
 	VMOVDQU64     Z16, (BX)
 	VMOVDQU64     Z17, 64(BX)
 	VMOVDQU64     Z14, 128(BX)
 	VMOVDQU64     Z15, 192(BX)
-	JMP           stored93
+	JMP           stored127
 
-around92:
+around126:
 	VMOVNTDQ Z16, (BX)
 	VMOVNTDQ Z17, 64(BX)
 	VMOVNTDQ Z14, 128(BX)
 	VMOVNTDQ Z15, 192(BX)
 
-stored93:
+stored127:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block89
+	JMP  block123
 
-blocks90:
-divide88:
-block94:
+blocks124:
+divide122:
+block128:
 	CMPQ       AX, $0x00000040
-	JLT        blocks95
+	JLT        blocks129
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near96
+	JEQ        near130
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near96:
+near130:
 	CMPB    72(CX), $0x00
-	JEQ     loaded97
+	JEQ     loaded131
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded97:
+loaded131:
 	CMPB    73(CX), $0x00
-	JEQ     loaded98
+	JEQ     loaded132
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded98:
+loaded132:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal99
+	JNE     reciprocal133
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided100
+	JMP     divided134
 
-reciprocal99:
+reciprocal133:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -979,7 +1282,7 @@ reciprocal99:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided100:
+divided134:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -1009,56 +1312,56 @@ divided100:
 	VMULPS        Z2, Z12, Z12
 	VMULPS        Z3, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around101
+	JNE           around135
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored102
+	JMP           stored136
 
-around101:
+around135:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored102:
+stored136:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block94
+	JMP  block128
 
-blocks95:
-some103:
+blocks129:
+some137:
 	TESTQ     AX, AX
-	JLE       done104
+	JLE       done138
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded105
+	JEQ       loaded139
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded105:
+loaded139:
 	CMPB      73(CX), $0x00
-	JEQ       loaded106
+	JEQ       loaded140
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded106:
+loaded140:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal107
+	JNE       reciprocal141
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided108
+	JMP       divided142
 
-reciprocal107:
+reciprocal141:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided108:
+divided142:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -1072,10 +1375,10 @@ divided108:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some103
+	JMP           some137
 
-done104:
-	DECQ 264(CX)
+done138:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -1089,6 +1392,24 @@ done104:
 last:
 	VZEROUPPER
 	RET
+
+DATA numbers16x32<>+0(SB)/1, $0x00
+DATA numbers16x32<>+1(SB)/1, $0x01
+DATA numbers16x32<>+2(SB)/1, $0x02
+DATA numbers16x32<>+3(SB)/1, $0x03
+DATA numbers16x32<>+4(SB)/1, $0x04
+DATA numbers16x32<>+5(SB)/1, $0x05
+DATA numbers16x32<>+6(SB)/1, $0x06
+DATA numbers16x32<>+7(SB)/1, $0x07
+DATA numbers16x32<>+8(SB)/1, $0x08
+DATA numbers16x32<>+9(SB)/1, $0x09
+DATA numbers16x32<>+10(SB)/1, $0x0a
+DATA numbers16x32<>+11(SB)/1, $0x0b
+DATA numbers16x32<>+12(SB)/1, $0x0c
+DATA numbers16x32<>+13(SB)/1, $0x0d
+DATA numbers16x32<>+14(SB)/1, $0x0e
+DATA numbers16x32<>+15(SB)/1, $0x0f
+GLOBL numbers16x32<>(SB), RODATA|NOPTR, $16
 
 DATA all32_3f800000<>+0(SB)/4, $0x3f800000
 DATA all32_3f800000<>+4(SB)/4, $0x3f800000
@@ -1115,7 +1436,9 @@ TEXT ·fakeQuantizeAVX512F64F64(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Z0
 	VBROADCASTSD 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
+	JNE          shared3
+	CMPB         284(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -1125,265 +1448,368 @@ TEXT ·fakeQuantizeAVX512F64F64(SB), NOSPLIT, $64-16
 	JEQ          other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -32(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -32(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x03, R12
+	NEGQ        R12
+	ADDQ        $0x08, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z2
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z4
+	VPERMPD     Z2, Z4, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
 
+near6:
 run5:
-	VBROADCASTSD (SI), Z2
-	VBROADCASTSD 1024(SI), Z3
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSD (SI), Z4
+	VBROADCASTSD 1024(SI), Z5
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, DI
-	JGT  rest11
+whole7:
+	CMPQ R13, DI
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	VMOVUPD (DX)(R12*8), Z4
-	VMOVUPD 64(DX)(R12*8), Z5
-	VMOVUPD 128(DX)(R12*8), Z6
-	VMOVUPD 192(DX)(R12*8), Z7
+asked14:
+	VMOVUPD (DX)(R13*8), Z6
+	VMOVUPD 64(DX)(R13*8), Z7
+	VMOVUPD 128(DX)(R13*8), Z8
+	VMOVUPD 192(DX)(R13*8), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal14
-	VDIVPD  Z2, Z4, Z4
-	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z6, Z6
-	VDIVPD  Z2, Z7, Z7
+	JNE     reciprocal15
+	VDIVPD  Z4, Z6, Z6
+	VDIVPD  Z4, Z7, Z7
+	VDIVPD  Z4, Z8, Z8
+	VDIVPD  Z4, Z9, Z9
 
-divided15:
-	VCMPPD        $0x07, Z4, Z4, K1
-	VCMPPD        $0x07, Z5, Z5, K2
-	VCMPPD        $0x07, Z6, Z6, K3
-	VCMPPD        $0x07, Z7, Z7, K4
-	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPD.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPD.Z $0x08, Z7, K4, Z7
-	VADDPD        Z3, Z4, Z4
-	VADDPD        Z3, Z5, Z5
-	VADDPD        Z3, Z6, Z6
-	VADDPD        Z3, Z7, Z7
-	VMINPD        Z1, Z4, Z4
-	VMINPD        Z1, Z5, Z5
+divided16:
+	VCMPPD        $0x07, Z6, Z6, K1
+	VCMPPD        $0x07, Z7, Z7, K2
+	VCMPPD        $0x07, Z8, Z8, K3
+	VCMPPD        $0x07, Z9, Z9, K4
+	VRNDSCALEPD.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPD.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPD.Z $0x08, Z9, K4, Z9
+	VADDPD        Z5, Z6, Z6
+	VADDPD        Z5, Z7, Z7
+	VADDPD        Z5, Z8, Z8
+	VADDPD        Z5, Z9, Z9
 	VMINPD        Z1, Z6, Z6
 	VMINPD        Z1, Z7, Z7
-	VMAXPD        Z0, Z4, Z4
-	VMAXPD        Z0, Z5, Z5
+	VMINPD        Z1, Z8, Z8
+	VMINPD        Z1, Z9, Z9
 	VMAXPD        Z0, Z6, Z6
 	VMAXPD        Z0, Z7, Z7
-	VSUBPD        Z3, Z4, Z4
-	VSUBPD        Z3, Z5, Z5
-	VSUBPD        Z3, Z6, Z6
-	VSUBPD        Z3, Z7, Z7
-	VMULPD        Z2, Z4, Z4
-	VMULPD        Z2, Z5, Z5
-	VMULPD        Z2, Z6, Z6
-	VMULPD        Z2, Z7, Z7
+	VMAXPD        Z0, Z8, Z8
+	VMAXPD        Z0, Z9, Z9
+	VSUBPD        Z5, Z6, Z6
+	VSUBPD        Z5, Z7, Z7
+	VSUBPD        Z5, Z8, Z8
+	VSUBPD        Z5, Z9, Z9
+	VMULPD        Z4, Z6, Z6
+	VMULPD        Z4, Z7, Z7
+	VMULPD        Z4, Z8, Z8
+	VMULPD        Z4, Z9, Z9
+	CMPB          284(CX), $0x00
+	JNE           join17
 	CMPB          76(CX), $0x00
-	JNE           around16
-	VMOVDQU64     Z4, (BX)(R12*8)
-	VMOVDQU64     Z5, 64(BX)(R12*8)
-	VMOVDQU64     Z6, 128(BX)(R12*8)
-	VMOVDQU64     Z7, 192(BX)(R12*8)
+	JNE           around19
+	VMOVDQU64     Z6, (BX)(R13*8)
+	VMOVDQU64     Z7, 64(BX)(R13*8)
+	VMOVDQU64     Z8, 128(BX)(R13*8)
+	VMOVDQU64     Z9, 192(BX)(R13*8)
 
-stored17:
-	ADDQ $0x00000020, R12
-	CMPQ R12, DI
-	JLE  next10
+stored20:
+joined18:
+	ADDQ $0x00000020, R13
+	CMPQ R13, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	CMPQ  R12, $0x00000010
+	JLT   fewer21
+	TESTQ R10, R10
+	JNE   some22
 
-line18:
-	CMPQ  R11, $0x00000008
-	JLT   lines19
-	TESTQ R9, R9
-	JNE   some20
-
-asked21:
-	VMOVUPD (DX)(R12*8), Z4
+asked23:
+	VMOVUPD (DX)(R13*8), Z6
+	VMOVUPD 64(DX)(R13*8), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
-	VDIVPD  Z2, Z4, Z4
+	JNE     reciprocal24
+	VDIVPD  Z4, Z6, Z6
+	VDIVPD  Z4, Z7, Z7
 
-divided23:
-	VCMPPD        $0x07, Z4, Z4, K1
-	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
-	VADDPD        Z3, Z4, Z4
-	VMINPD        Z1, Z4, Z4
-	VMAXPD        Z0, Z4, Z4
-	VSUBPD        Z3, Z4, Z4
-	VMULPD        Z2, Z4, Z4
+divided25:
+	VCMPPD        $0x07, Z6, Z6, K1
+	VCMPPD        $0x07, Z7, Z7, K2
+	VRNDSCALEPD.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K2, Z7
+	VADDPD        Z5, Z6, Z6
+	VADDPD        Z5, Z7, Z7
+	VMINPD        Z1, Z6, Z6
+	VMINPD        Z1, Z7, Z7
+	VMAXPD        Z0, Z6, Z6
+	VMAXPD        Z0, Z7, Z7
+	VSUBPD        Z5, Z6, Z6
+	VSUBPD        Z5, Z7, Z7
+	VMULPD        Z4, Z6, Z6
+	VMULPD        Z4, Z7, Z7
+	CMPB          284(CX), $0x00
+	JNE           join26
 	CMPB          76(CX), $0x00
-	JNE           around24
-	VMOVDQU64     Z4, (BX)(R12*8)
+	JNE           around28
+	VMOVDQU64     Z6, (BX)(R13*8)
+	VMOVDQU64     Z7, 64(BX)(R13*8)
 
-stored25:
-	ADDQ $0x00000008, R12
-	SUBQ $0x00000008, R11
-	JMP  line18
+stored29:
+joined27:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-lines19:
-	CMPB 275(CX), $0x00
-	JNE  tail26
+fewer21:
+	CMPB 283(CX), $0x00
+	JNE  tail30
 
-some7:
-some27:
-	TESTQ R11, R11
-	JLE   done28
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some29
+some8:
+some31:
+	TESTQ R12, R12
+	JLE   done32
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some33
 
-asked30:
-	VMOVUPD.Z (DX)(R12*8), K1, Z4
+asked34:
+	VMOVUPD.Z (DX)(R13*8), K1, Z6
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPD    Z2, Z4, Z4
+	JNE       reciprocal35
+	VDIVPD    Z4, Z6, Z6
 
-divided32:
-	VCMPPD        $0x07, Z4, Z4, K2
-	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
-	VADDPD        Z3, Z4, Z4
-	VMINPD        Z1, Z4, Z4
-	VMAXPD        Z0, Z4, Z4
-	VSUBPD        Z3, Z4, Z4
-	VMULPD        Z2, Z4, Z4
-	VMOVUPD       Z4, K1, (BX)(R12*8)
-	ADDQ          $0x00000008, R12
-	SUBQ          $0x00000008, R11
-	JMP           some27
+divided36:
+	VCMPPD        $0x07, Z6, Z6, K2
+	VRNDSCALEPD.Z $0x08, Z6, K2, Z6
+	VADDPD        Z5, Z6, Z6
+	VMINPD        Z1, Z6, Z6
+	VMAXPD        Z0, Z6, Z6
+	VSUBPD        Z5, Z6, Z6
+	VMULPD        Z4, Z6, Z6
+	CMPB          284(CX), $0x00
+	JNE           join37
+	VMOVUPD       Z6, K1, (BX)(R13*8)
 
-done28:
-	CMPB 275(CX), $0x00
-	JNE  taken33
+joined38:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+	JMP  some31
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ R8
-	JNE  run5
+done32:
+	CMPB 283(CX), $0x00
+	JNE  taken39
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000008, SI
+	DECQ      R8
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none40
+	MOVQ      $0x00000008, R12
+	SUBQ      256(CX), R12
+	JEQ       none40
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPD   Z2, Z3, Z0
+	VMOVDQU64 Z0, K1, (R9)
+
+none40:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x03, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x03, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*8)
-	PREFETCHT1 64(R11)(R12*8)
-	PREFETCHT1 128(R11)(R12*8)
-	PREFETCHT1 192(R11)(R12*8)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*8)
+	PREFETCHT1 64(R12)(R13*8)
+	PREFETCHT1 128(R12)(R13*8)
+	PREFETCHT1 192(R12)(R13*8)
+	JMP        asked14
 
-reciprocal14:
+reciprocal15:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z7, Z7
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z8, Z8
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z9, Z9
+	JMP          divided16
+
+around19:
+	VMOVNTDQ Z6, (BX)(R13*8)
+	VMOVNTDQ Z7, 64(BX)(R13*8)
+	VMOVNTDQ Z8, 128(BX)(R13*8)
+	VMOVNTDQ Z9, 192(BX)(R13*8)
+	JMP      stored20
+
+join17:
+	VMOVDQA64 Z3, Z10
+	VPERMI2PD Z6, Z2, Z10
+	VMOVNTDQ  Z10, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z8, Z7, Z2
+	VMOVNTDQ  Z2, 128(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z9, Z8, Z2
+	VMOVNTDQ  Z2, 192(R9)
+	VMOVDQA64 Z9, Z2
+	ADDQ      $0x00000100, R9
+	JMP       joined18
+
+some22:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	PREFETCHT1 64(R14)(R13*8)
+	JMP        asked23
+
+reciprocal24:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
-	VMULPD       Z8, Z4, Z4
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
-	VMULPD       Z8, Z5, Z5
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
+	VDIVPD       Z4, Z8, Z8
 	VMULPD       Z8, Z6, Z6
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
+	VDIVPD       Z4, Z8, Z8
 	VMULPD       Z8, Z7, Z7
-	JMP          divided15
+	JMP          divided25
 
-around16:
-	VMOVNTDQ Z4, (BX)(R12*8)
-	VMOVNTDQ Z5, 64(BX)(R12*8)
-	VMOVNTDQ Z6, 128(BX)(R12*8)
-	VMOVNTDQ Z7, 192(BX)(R12*8)
-	JMP      stored17
+around28:
+	VMOVNTDQ Z6, (BX)(R13*8)
+	VMOVNTDQ Z7, 64(BX)(R13*8)
+	JMP      stored29
 
-some20:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*8)
-	JMP        asked21
+join26:
+	VMOVDQA64 Z3, Z8
+	VPERMI2PD Z6, Z2, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000080, R9
+	JMP       joined27
 
-reciprocal22:
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD       Z2, Z5, Z5
-	VMULPD       Z5, Z4, Z4
-	JMP          divided23
-
-around24:
-	VMOVNTDQ Z4, (BX)(R12*8)
-	JMP      stored25
-
-tail26:
-	TESTQ R11, R11
-	JEQ   done8
+tail30:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x03, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x03, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some29:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*8)
-	JMP        asked30
+some33:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	JMP        asked34
 
-reciprocal31:
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD       Z2, Z5, Z5
-	VMULPD       Z5, Z4, Z4
-	JMP          divided32
+reciprocal35:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z4, Z7, Z7
+	VMULPD       Z7, Z6, Z6
+	JMP          divided36
 
-taken33:
-	ADDQ      R11, R12
+join37:
+	VMOVDQA64   Z3, Z7
+	VPERMI2PD   Z6, Z2, Z7
+	SUBQ        R12, 256(CX)
+	JG          part41
+	VMOVNTDQ    Z7, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x08, 256(CX)
+	VPERMPD     Z6, Z3, Z2
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z6
+	VPERMPD     Z2, Z6, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
+	JMP         kept42
+
+part41:
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z2
+	VPERMPD     Z7, Z2, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
+
+kept42:
+	JMP joined38
+
+taken39:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x03, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z4
-	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x03, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z6
+	VMOVNTDQ  Z6, -64(R12)
+	JMP       whole7
 
 other2:
-step34:
+step43:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned45
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1393,43 +1819,43 @@ step34:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some37
+	JMP     some46
 
-aligned36:
-turn38:
+aligned45:
+turn47:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns49
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand41:
+strand50:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block39:
+block48:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near42
+	JEQ        near51
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near42:
+near51:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal52
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided44
+	JMP     divided53
 
-reciprocal43:
+reciprocal52:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -1443,7 +1869,7 @@ reciprocal43:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided44:
+divided53:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -1473,66 +1899,66 @@ divided44:
 	VMULPD        Z2, Z6, Z6
 	VMULPD        Z2, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around45
+	JNE           around54
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored46
+	JMP           stored55
 
-around45:
+around54:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored46:
+stored55:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block39
+	JNE  block48
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand41
+	JNE  strand50
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn47
 
-turns40:
-some37:
-some47:
+turns49:
+some46:
+some56:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done57
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near49
+	JEQ        near58
 	PREFETCHT1 (DX)(R9*1)
 
-near49:
+near58:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand50:
+strand59:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal60
 	VDIVPD       Z2, Z4, Z4
-	JMP          divided52
+	JMP          divided61
 
-reciprocal51:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z4
 
-divided52:
+divided61:
 	VCMPPD        $0x07, Z4, Z4, K2
 	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
 	VADDPD        Z3, Z4, Z4
@@ -1547,7 +1973,7 @@ divided52:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand50
+	JNE           strand59
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1555,29 +1981,29 @@ divided52:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
-	JMP           some47
+	JMP           some56
 
-done48:
+done57:
 	TESTQ DI, DI
-	JL    whole53
+	JL    whole62
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned36
+	JMP   aligned45
 
-whole53:
+whole62:
 	DECQ R8
-	JEQ  steps35
+	JEQ  steps44
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step43
 
-steps35:
+steps44:
 	VZEROUPPER
 	RET
 
@@ -1597,47 +2023,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block55:
+block64:
 	CMPQ       AX, $0x00000020
-	JLT        blocks56
+	JLT        blocks65
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near57
+	JEQ        near66
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near57:
+near66:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded67
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded58:
+loaded67:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded68
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded59:
+loaded68:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal69
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided61
+	JMP     divided70
 
-reciprocal60:
+reciprocal69:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -1651,7 +2077,7 @@ reciprocal60:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided61:
+divided70:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -1681,56 +2107,56 @@ divided61:
 	VMULPD        Z2, Z12, Z12
 	VMULPD        Z3, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around62
+	JNE           around71
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored63
+	JMP           stored72
 
-around62:
+around71:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored63:
+stored72:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block55
+	JMP  block64
 
-blocks56:
-some64:
+blocks65:
+some73:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done74
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded75
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded66:
+loaded75:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded76
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded67:
+loaded76:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal77
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided69
+	JMP       divided78
 
-reciprocal68:
+reciprocal77:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided69:
+divided78:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -1744,10 +2170,10 @@ divided69:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some64
+	JMP           some73
 
-done65:
-	DECQ 264(CX)
+done74:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -1761,6 +2187,16 @@ done65:
 last:
 	VZEROUPPER
 	RET
+
+DATA numbers8x64<>+0(SB)/1, $0x00
+DATA numbers8x64<>+1(SB)/1, $0x01
+DATA numbers8x64<>+2(SB)/1, $0x02
+DATA numbers8x64<>+3(SB)/1, $0x03
+DATA numbers8x64<>+4(SB)/1, $0x04
+DATA numbers8x64<>+5(SB)/1, $0x05
+DATA numbers8x64<>+6(SB)/1, $0x06
+DATA numbers8x64<>+7(SB)/1, $0x07
+GLOBL numbers8x64<>(SB), RODATA|NOPTR, $8
 
 DATA all64_3ff0000000000000<>+0(SB)/8, $0x3ff0000000000000
 DATA all64_3ff0000000000000<>+8(SB)/8, $0x3ff0000000000000
@@ -1783,7 +2219,7 @@ TEXT ·fakeQuantizeAVX512F16F16(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -1809,7 +2245,7 @@ run6:
 	VBROADCASTSS 3072(SI), Z2
 	VBROADCASTSS 3584(SI), Z3
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head10
 
 whole7:
@@ -1874,16 +2310,15 @@ stored16:
 	JLE  next11
 
 rest12:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line17:
-	CMPQ  R11, $0x00000020
-	JLT   lines18
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done9
 	TESTQ R9, R9
-	JNE   some19
+	JNE   some17
 
-asked20:
+asked18:
+	CMPQ          R11, $0x00000020
+	JLT           fewer19
 	VCVTPH2PS     (DX)(R12*2), Z5
 	VCVTPH2PS     32(DX)(R12*2), Z6
 	VMINPS        Z5, Z1, Z5
@@ -1905,24 +2340,19 @@ asked20:
 	VCVTPS2PH     $0x00, Z5, Y5
 	VCVTPS2PH     $0x00, Z6, Y6
 	CMPB          76(CX), $0x00
-	JNE           around21
+	JNE           around20
 	VMOVDQU64     Y5, (BX)(R12*2)
 	VMOVDQU64     Y6, 32(BX)(R12*2)
 
-stored22:
+stored21:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line17
 
-lines18:
-	CMPB  275(CX), $0x00
-	JNE   tail23
-	CMPQ  R11, $0x00000010
-	JLT   fewer24
-	TESTQ R9, R9
-	JNE   some25
-
-asked26:
+fewer19:
+	CMPB          283(CX), $0x00
+	JNE           tail22
+	CMPQ          R11, $0x00000010
+	JLT           fewer23
 	VCVTPH2PS     (DX)(R12*2), Z5
 	VMINPS        Z5, Z1, Z5
 	VMAXPS        Z5, Z0, Z5
@@ -1934,25 +2364,21 @@ asked26:
 	VFMADD231PS   Z4, Z6, Z5
 	VCVTPS2PH     $0x00, Z5, Y5
 	CMPB          76(CX), $0x00
-	JNE           around27
+	JNE           around24
 	VMOVDQU64     Y5, (BX)(R12*2)
 
-stored28:
+stored25:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
-fewer24:
+fewer23:
 some8:
-some29:
-	TESTQ R11, R11
-	JLE   done30
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some31
-
-asked32:
+some26:
+	TESTQ         R11, R11
+	JLE           done27
+	MOVQ          $-1, R13
+	BZHIQ         R11, R13, R13
+	KMOVW         R13, K1
 	VCVTPH2PS.Z   (DX)(R12*2), K1, Z5
 	VMINPS        Z5, Z1, Z5
 	VMAXPS        Z5, Z0, Z5
@@ -1966,11 +2392,11 @@ asked32:
 	VMOVDQU16     Y5, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some29
+	JMP           some26
 
-done30:
-	CMPB 275(CX), $0x00
-	JNE  taken33
+done27:
+	CMPB 283(CX), $0x00
+	JNE  taken28
 
 done9:
 	ADDQ 152(CX), R10
@@ -1990,7 +2416,7 @@ head10:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some8
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -2009,51 +2435,42 @@ around15:
 	VMOVNTDQ Y6, 96(BX)(R12*2)
 	JMP      stored16
 
-some19:
+some17:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked20
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked18
 
-around21:
+around20:
 	VMOVNTDQ Y5, (BX)(R12*2)
 	VMOVNTDQ Y6, 32(BX)(R12*2)
-	JMP      stored22
+	JMP      stored21
 
-tail23:
+tail22:
 	TESTQ R11, R11
 	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some8
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some8
 
-some25:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked26
-
-around27:
+around24:
 	VMOVNTDQ Y5, (BX)(R12*2)
-	JMP      stored28
+	JMP      stored25
 
-some31:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked32
-
-taken33:
+taken28:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done9
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole7
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -2066,34 +2483,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run35:
+run30:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS 1024(SI), Z3
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head39
+	CMPB         283(CX), $0x00
+	JNE          head34
 
-whole36:
+whole31:
 	CMPQ R12, DI
-	JGT  rest41
+	JGT  rest36
 
-next40:
+next35:
 	TESTQ R9, R9
-	JNE   some42
+	JNE   some37
 
-asked43:
+asked38:
 	VCVTPH2PS (DX)(R12*2), Z4
 	VCVTPH2PS 32(DX)(R12*2), Z5
 	VCVTPH2PS 64(DX)(R12*2), Z6
 	VCVTPH2PS 96(DX)(R12*2), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal44
+	JNE       reciprocal39
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
 
-divided45:
+divided40:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -2127,36 +2544,35 @@ divided45:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around46
+	JNE           around41
 	VMOVDQU64     Y4, (BX)(R12*2)
 	VMOVDQU64     Y5, 32(BX)(R12*2)
 	VMOVDQU64     Y6, 64(BX)(R12*2)
 	VMOVDQU64     Y7, 96(BX)(R12*2)
 
-stored47:
+stored42:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next40
+	JLE  next35
 
-rest41:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line48:
-	CMPQ  R11, $0x00000020
-	JLT   lines49
+rest36:
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done33
 	TESTQ R9, R9
-	JNE   some50
+	JNE   some43
 
-asked51:
+asked44:
+	CMPQ      R11, $0x00000020
+	JLT       fewer45
 	VCVTPH2PS (DX)(R12*2), Z4
 	VCVTPH2PS 32(DX)(R12*2), Z5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal52
+	JNE       reciprocal46
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 
-divided53:
+divided47:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
@@ -2174,30 +2590,25 @@ divided53:
 	VCVTPS2PH     $0x00, Z4, Y4
 	VCVTPS2PH     $0x00, Z5, Y5
 	CMPB          76(CX), $0x00
-	JNE           around54
+	JNE           around48
 	VMOVDQU64     Y4, (BX)(R12*2)
 	VMOVDQU64     Y5, 32(BX)(R12*2)
 
-stored55:
+stored49:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line48
 
-lines49:
-	CMPB  275(CX), $0x00
-	JNE   tail56
-	CMPQ  R11, $0x00000010
-	JLT   fewer57
-	TESTQ R9, R9
-	JNE   some58
-
-asked59:
+fewer45:
+	CMPB      283(CX), $0x00
+	JNE       tail50
+	CMPQ      R11, $0x00000010
+	JLT       fewer51
 	VCVTPH2PS (DX)(R12*2), Z4
 	CMPB      75(CX), $0x00
-	JNE       reciprocal60
+	JNE       reciprocal52
 	VDIVPS    Z2, Z4, Z4
 
-divided61:
+divided53:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
 	VADDPS        Z3, Z4, Z4
@@ -2207,31 +2618,27 @@ divided61:
 	VMULPS        Z2, Z4, Z4
 	VCVTPS2PH     $0x00, Z4, Y4
 	CMPB          76(CX), $0x00
-	JNE           around62
+	JNE           around54
 	VMOVDQU64     Y4, (BX)(R12*2)
 
-stored63:
+stored55:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
-fewer57:
-some37:
-some64:
-	TESTQ R11, R11
-	JLE   done65
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some66
-
-asked67:
+fewer51:
+some32:
+some56:
+	TESTQ       R11, R11
+	JLE         done57
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z4
 	CMPB        75(CX), $0x00
-	JNE         reciprocal68
+	JNE         reciprocal58
 	VDIVPS      Z2, Z4, Z4
 
-divided69:
+divided59:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -2243,43 +2650,43 @@ divided69:
 	VMOVDQU16     Y4, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some64
+	JMP           some56
 
-done65:
-	CMPB 275(CX), $0x00
-	JNE  taken70
+done57:
+	CMPB 283(CX), $0x00
+	JNE  taken60
 
-done38:
+done33:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run35
+	JNE  run30
 	VZEROUPPER
 	RET
 
-head39:
+head34:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole36
+	JEQ  whole31
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some37
+	CMPB 285(CX), $0x00
+	JEQ  some32
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some37
+	JMP  some32
 
-some42:
+some37:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked43
+	JMP        asked38
 
-reciprocal44:
+reciprocal39:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -2292,95 +2699,86 @@ reciprocal44:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
-	JMP          divided45
+	JMP          divided40
 
-around46:
+around41:
 	VMOVNTDQ Y4, (BX)(R12*2)
 	VMOVNTDQ Y5, 32(BX)(R12*2)
 	VMOVNTDQ Y6, 64(BX)(R12*2)
 	VMOVNTDQ Y7, 96(BX)(R12*2)
-	JMP      stored47
+	JMP      stored42
 
-some50:
+some43:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked51
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked44
 
-reciprocal52:
+reciprocal46:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z2, Z6, Z6
 	VMULPS       Z6, Z4, Z4
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z2, Z6, Z6
 	VMULPS       Z6, Z5, Z5
-	JMP          divided53
+	JMP          divided47
 
-around54:
+around48:
 	VMOVNTDQ Y4, (BX)(R12*2)
 	VMOVNTDQ Y5, 32(BX)(R12*2)
-	JMP      stored55
+	JMP      stored49
 
-tail56:
+tail50:
 	TESTQ R11, R11
-	JEQ   done38
+	JEQ   done33
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some37
-	MOVB  $0x01, 276(CX)
+	JEQ   some32
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some37
+	JMP   some32
 
-some58:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked59
-
-reciprocal60:
+reciprocal52:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided61
+	JMP          divided53
 
-around62:
+around54:
 	VMOVNTDQ Y4, (BX)(R12*2)
-	JMP      stored63
+	JMP      stored55
 
-some66:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked67
-
-reciprocal68:
+reciprocal58:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided69
+	JMP          divided59
 
-taken70:
+taken60:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done38
-	CMPB      276(CX), $0x00
-	JEQ       whole36
-	MOVB      $0x00, 276(CX)
+	JEQ       done33
+	CMPB      285(CX), $0x00
+	JEQ       whole31
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z4
 	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole36
+	JMP       whole31
 
 other2:
-step71:
+step61:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned73
+	JEQ     aligned63
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -2390,19 +2788,19 @@ step71:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some74
+	JMP     some64
 
-aligned73:
+aligned63:
 	CMPB 77(CX), $0x00
-	JEQ  divide75
+	JEQ  divide65
 
-turn76:
+turn66:
 	CMPQ AX, 104(CX)
-	JLT  turns78
+	JLT  turns68
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand79:
+strand69:
 	VBROADCASTSS (R11), Z6
 	VBROADCASTSS 1024(R11), Z2
 	VBROADCASTSS 2048(R11), Z2
@@ -2411,14 +2809,14 @@ strand79:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block77:
+block67:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near80
+	JEQ        near70
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near80:
+near70:
 	VCVTPH2PS     (DX), Z7
 	VCVTPH2PS     32(DX), Z8
 	VCVTPH2PS     64(DX), Z9
@@ -2460,68 +2858,68 @@ near80:
 	VCVTPS2PH     $0x00, Z7, Y7
 	VCVTPS2PH     $0x00, Z8, Y8
 	CMPB          76(CX), $0x00
-	JNE           around81
+	JNE           around71
 	VMOVDQU64     Y9, (BX)
 	VMOVDQU64     Y10, 32(BX)
 	VMOVDQU64     Y7, 64(BX)
 	VMOVDQU64     Y8, 96(BX)
-	JMP           stored82
+	JMP           stored72
 
-around81:
+around71:
 	VMOVNTDQ Y9, (BX)
 	VMOVNTDQ Y10, 32(BX)
 	VMOVNTDQ Y7, 64(BX)
 	VMOVNTDQ Y8, 96(BX)
 
-stored82:
+stored72:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block77
+	JNE  block67
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand79
+	JNE  strand69
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn76
+	JMP  turn66
 
-turns78:
-divide75:
-turn83:
+turns68:
+divide65:
+turn73:
 	CMPQ AX, 104(CX)
-	JLT  turns85
+	JLT  turns75
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand86:
+strand76:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block84:
+block74:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near87
+	JEQ        near77
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near87:
+near77:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal88
+	JNE       reciprocal78
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided89
+	JMP       divided79
 
-reciprocal88:
+reciprocal78:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -2535,7 +2933,7 @@ reciprocal88:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided89:
+divided79:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -2569,66 +2967,66 @@ divided89:
 	VCVTPS2PH     $0x00, Z6, Y6
 	VCVTPS2PH     $0x00, Z7, Y7
 	CMPB          76(CX), $0x00
-	JNE           around90
+	JNE           around80
 	VMOVDQU64     Y4, (BX)
 	VMOVDQU64     Y5, 32(BX)
 	VMOVDQU64     Y6, 64(BX)
 	VMOVDQU64     Y7, 96(BX)
-	JMP           stored91
+	JMP           stored81
 
-around90:
+around80:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored91:
+stored81:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block84
+	JNE  block74
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand86
+	JNE  strand76
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn83
+	JMP  turn73
 
-turns85:
-some74:
-some92:
+turns75:
+some64:
+some82:
 	TESTQ      AX, AX
-	JLE        done93
+	JLE        done83
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near94
+	JEQ        near84
 	PREFETCHT1 (DX)(R9*1)
 
-near94:
+near84:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand95:
+strand85:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal96
+	JNE          reciprocal86
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided97
+	JMP          divided87
 
-reciprocal96:
+reciprocal86:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
 
-divided97:
+divided87:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z3, Z4, Z4
@@ -2644,7 +3042,7 @@ divided97:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand95
+	JNE           strand85
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2652,29 +3050,29 @@ divided97:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some92
+	JMP           some82
 
-done93:
+done83:
 	TESTQ DI, DI
-	JL    whole98
+	JL    whole88
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned73
+	JMP   aligned63
 
-whole98:
+whole88:
 	DECQ R8
-	JEQ  steps72
+	JEQ  steps62
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step71
+	JMP  step61
 
-steps72:
+steps62:
 	VZEROUPPER
 	RET
 
@@ -2693,21 +3091,21 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
-	JEQ   none100
+	JEQ   none90
 	LEAQ  16640(R8), R9
 
-block101:
+block91:
 	CMPQ       AX, $0x00000040
-	JLT        blocks102
+	JLT        blocks92
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near103
+	JEQ        near93
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near103:
+near93:
 	VCVTPH2PS   (DX), Z10
 	VCVTPH2PS   32(DX), Z11
 	VCVTPH2PS   64(DX), Z12
@@ -2737,13 +3135,13 @@ near103:
 	VMULPS      12672(R8), Z13, Z12
 	VFMADD231PS 8512(R8), Z13, Z12
 	CMPB        72(CX), $0x00
-	JEQ         loaded104
+	JEQ         loaded94
 	VMOVUPS     (SI), Z0
 	VMOVUPS     64(SI), Z1
 	VMOVUPS     128(SI), Z2
 	VMOVUPS     192(SI), Z3
 
-loaded104:
+loaded94:
 	VCMPPS        $0x07, Z14, Z14, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -2765,20 +3163,20 @@ loaded104:
 	VCVTPS2PH     $0x00, Z10, Y10
 	VCVTPS2PH     $0x00, Z11, Y11
 	CMPB          76(CX), $0x00
-	JNE           around105
+	JNE           around95
 	VMOVDQU64     Y12, (BX)
 	VMOVDQU64     Y13, 32(BX)
 	VMOVDQU64     Y10, 64(BX)
 	VMOVDQU64     Y11, 96(BX)
-	JMP           stored106
+	JMP           stored96
 
-around105:
+around95:
 	VMOVNTDQ Y12, (BX)
 	VMOVNTDQ Y13, 32(BX)
 	VMOVNTDQ Y10, 64(BX)
 	VMOVNTDQ Y11, 96(BX)
 
-stored106:
+stored96:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -2786,30 +3184,30 @@ stored106:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block101
+	JMP  block91
 
-blocks102:
-none100:
+blocks92:
+none90:
 	CMPQ         AX, $0x00000200
-	JLT          divide107
+	JLT          divide97
 	CMPB         72(CX), $0x00
-	JNE          divide107
+	JNE          divide97
 	CMPB         73(CX), $0x00
-	JNE          divide107
+	JNE          divide97
 	CMPB         75(CX), $0x00
-	JNE          divide107
+	JNE          divide97
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide107
+	JHI          divide97
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide107
+	JHI          divide97
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide107
+	JHI          divide97
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -2820,7 +3218,7 @@ none100:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide107
+	JNE          divide97
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -2830,16 +3228,16 @@ none100:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block108:
+block98:
 	CMPQ       AX, $0x00000040
-	JLT        blocks109
+	JLT        blocks99
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near110
+	JEQ        near100
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near110:
+near100:
 	VCVTPH2PS     (DX), Z14
 	VCVTPH2PS     32(DX), Z15
 	VCVTPH2PS     64(DX), Z16
@@ -2881,68 +3279,68 @@ near110:
 	VCVTPS2PH     $0x00, Z14, Y14
 	VCVTPS2PH     $0x00, Z15, Y15
 	CMPB          76(CX), $0x00
-	JNE           around111
+	JNE           around101
 	VMOVDQU64     Y16, (BX)
 	VMOVDQU64     Y17, 32(BX)
 	VMOVDQU64     Y14, 64(BX)
 	VMOVDQU64     Y15, 96(BX)
-	JMP           stored112
+	JMP           stored102
 
-around111:
+around101:
 	VMOVNTDQ Y16, (BX)
 	VMOVNTDQ Y17, 32(BX)
 	VMOVNTDQ Y14, 64(BX)
 	VMOVNTDQ Y15, 96(BX)
 
-stored112:
+stored102:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block108
+	JMP  block98
 
-blocks109:
-divide107:
-block113:
+blocks99:
+divide97:
+block103:
 	CMPQ       AX, $0x00000040
-	JLT        blocks114
+	JLT        blocks104
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near115
+	JEQ        near105
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near115:
+near105:
 	CMPB    72(CX), $0x00
-	JEQ     loaded116
+	JEQ     loaded106
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded116:
+loaded106:
 	CMPB    73(CX), $0x00
-	JEQ     loaded117
+	JEQ     loaded107
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded117:
+loaded107:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal118
+	JNE       reciprocal108
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided119
+	JMP       divided109
 
-reciprocal118:
+reciprocal108:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -2956,7 +3354,7 @@ reciprocal118:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided119:
+divided109:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -2990,56 +3388,56 @@ divided119:
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	CMPB          76(CX), $0x00
-	JNE           around120
+	JNE           around110
 	VMOVDQU64     Y10, (BX)
 	VMOVDQU64     Y11, 32(BX)
 	VMOVDQU64     Y12, 64(BX)
 	VMOVDQU64     Y13, 96(BX)
-	JMP           stored121
+	JMP           stored111
 
-around120:
+around110:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored121:
+stored111:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block113
+	JMP  block103
 
-blocks114:
-some122:
+blocks104:
+some112:
 	TESTQ     AX, AX
-	JLE       done123
+	JLE       done113
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded124
+	JEQ       loaded114
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded124:
+loaded114:
 	CMPB      73(CX), $0x00
-	JEQ       loaded125
+	JEQ       loaded115
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded125:
+loaded115:
 	VCVTPH2PS.Z (DX), K1, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal126
+	JNE         reciprocal116
 	VDIVPS      Z0, Z10, Z10
-	JMP         divided127
+	JMP         divided117
 
-reciprocal126:
+reciprocal116:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided127:
+divided117:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -3054,10 +3452,10 @@ divided127:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some122
+	JMP           some112
 
-done123:
-	DECQ 264(CX)
+done113:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -3094,7 +3492,7 @@ TEXT ·fakeQuantizeAVX512BF16BF16(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z6
 	VBROADCASTSS 64(CX), Z7
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -3120,7 +3518,7 @@ run6:
 	VBROADCASTSS 3072(SI), Z7
 	VBROADCASTSS 3584(SI), Z8
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head10
 
 whole7:
@@ -3197,16 +3595,15 @@ stored16:
 	JLE  next11
 
 rest12:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line17:
-	CMPQ  R11, $0x00000020
-	JLT   lines18
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done9
 	TESTQ R9, R9
-	JNE   some19
+	JNE   some17
 
-asked20:
+asked18:
+	CMPQ          R11, $0x00000020
+	JLT           fewer19
 	VMOVDQU32     (DX)(R12*2), Z11
 	VPSLLD        $0x10, Z11, Z10
 	VPANDD        Z0, Z11, Z11
@@ -3235,23 +3632,18 @@ asked20:
 	VMOVDQA64     Z12, Z11
 	VPERMT2W      Z10, Z4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around21
+	JNE           around20
 	VMOVDQU64     Z11, (BX)(R12*2)
 
-stored22:
+stored21:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line17
 
-lines18:
-	CMPB  275(CX), $0x00
-	JNE   tail23
-	CMPQ  R11, $0x00000010
-	JLT   fewer24
-	TESTQ R9, R9
-	JNE   some25
-
-asked26:
+fewer19:
+	CMPB          283(CX), $0x00
+	JNE           tail22
+	CMPQ          R11, $0x00000010
+	JLT           fewer23
 	VPMOVZXWD     (DX)(R12*2), Z10
 	VPSLLD        $0x10, Z10, Z10
 	VMINPS        Z10, Z6, Z10
@@ -3268,25 +3660,21 @@ asked26:
 	VPSRLD        $0x10, Z11, Z10
 	VPMOVDW       Z10, Y10
 	CMPB          76(CX), $0x00
-	JNE           around27
+	JNE           around24
 	VMOVDQU64     Y10, (BX)(R12*2)
 
-stored28:
+stored25:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
-fewer24:
+fewer23:
 some8:
-some29:
-	TESTQ R11, R11
-	JLE   done30
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some31
-
-asked32:
+some26:
+	TESTQ         R11, R11
+	JLE           done27
+	MOVQ          $-1, R13
+	BZHIQ         R11, R13, R13
+	KMOVW         R13, K1
 	VPMOVZXWD.Z   (DX)(R12*2), K1, Z10
 	VPSLLD        $0x10, Z10, Z10
 	VMINPS        Z10, Z6, Z10
@@ -3305,11 +3693,11 @@ asked32:
 	VMOVDQU16     Y10, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some29
+	JMP           some26
 
-done30:
-	CMPB 275(CX), $0x00
-	JNE  taken33
+done27:
+	CMPB 283(CX), $0x00
+	JNE  taken28
 
 done9:
 	ADDQ 152(CX), R10
@@ -3329,7 +3717,7 @@ head10:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some8
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -3346,50 +3734,41 @@ around15:
 	VMOVNTDQ Z12, 64(BX)(R12*2)
 	JMP      stored16
 
-some19:
+some17:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked20
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked18
 
-around21:
+around20:
 	VMOVNTDQ Z11, (BX)(R12*2)
-	JMP      stored22
+	JMP      stored21
 
-tail23:
+tail22:
 	TESTQ R11, R11
 	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some8
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some8
 
-some25:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked26
-
-around27:
+around24:
 	VMOVNTDQ Y10, (BX)(R12*2)
-	JMP      stored28
+	JMP      stored25
 
-some31:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked32
-
-taken33:
+taken28:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done9
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole7
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -3402,22 +3781,22 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run35:
+run30:
 	VBROADCASTSS (SI), Z8
 	VBROADCASTSS 1024(SI), Z9
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head39
+	CMPB         283(CX), $0x00
+	JNE          head34
 
-whole36:
+whole31:
 	CMPQ R12, DI
-	JGT  rest41
+	JGT  rest36
 
-next40:
+next35:
 	TESTQ R9, R9
-	JNE   some42
+	JNE   some37
 
-asked43:
+asked38:
 	VMOVDQU32 (DX)(R12*2), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z0, Z11, Z11
@@ -3425,13 +3804,13 @@ asked43:
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z0, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal44
+	JNE       reciprocal39
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 	VDIVPS    Z8, Z12, Z12
 	VDIVPS    Z8, Z13, Z13
 
-divided45:
+divided40:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -3485,35 +3864,34 @@ divided45:
 	VMOVDQA64     Z16, Z11
 	VPERMT2W      Z17, Z4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around46
+	JNE           around41
 	VMOVDQU64     Z10, (BX)(R12*2)
 	VMOVDQU64     Z11, 64(BX)(R12*2)
 
-stored47:
+stored42:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next40
+	JLE  next35
 
-rest41:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line48:
-	CMPQ  R11, $0x00000020
-	JLT   lines49
+rest36:
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done33
 	TESTQ R9, R9
-	JNE   some50
+	JNE   some43
 
-asked51:
+asked44:
+	CMPQ      R11, $0x00000020
+	JLT       fewer45
 	VMOVDQU32 (DX)(R12*2), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z0, Z11, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal52
+	JNE       reciprocal46
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 
-divided53:
+divided47:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z10, K1, Z10
@@ -3541,30 +3919,25 @@ divided53:
 	VMOVDQA64     Z12, Z10
 	VPERMT2W      Z13, Z4, Z10
 	CMPB          76(CX), $0x00
-	JNE           around54
+	JNE           around48
 	VMOVDQU64     Z10, (BX)(R12*2)
 
-stored55:
+stored49:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line48
 
-lines49:
-	CMPB  275(CX), $0x00
-	JNE   tail56
-	CMPQ  R11, $0x00000010
-	JLT   fewer57
-	TESTQ R9, R9
-	JNE   some58
-
-asked59:
+fewer45:
+	CMPB      283(CX), $0x00
+	JNE       tail50
+	CMPQ      R11, $0x00000010
+	JLT       fewer51
 	VPMOVZXWD (DX)(R12*2), Z10
 	VPSLLD    $0x10, Z10, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal60
+	JNE       reciprocal52
 	VDIVPS    Z8, Z10, Z10
 
-divided61:
+divided53:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VRNDSCALEPS.Z $0x08, Z10, K1, Z10
 	VADDPS        Z9, Z10, Z10
@@ -3580,32 +3953,28 @@ divided61:
 	VPSRLD        $0x10, Z11, Z10
 	VPMOVDW       Z10, Y10
 	CMPB          76(CX), $0x00
-	JNE           around62
+	JNE           around54
 	VMOVDQU64     Y10, (BX)(R12*2)
 
-stored63:
+stored55:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
-fewer57:
-some37:
-some64:
-	TESTQ R11, R11
-	JLE   done65
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some66
-
-asked67:
+fewer51:
+some32:
+some56:
+	TESTQ       R11, R11
+	JLE         done57
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z10
 	VPSLLD      $0x10, Z10, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal68
+	JNE         reciprocal58
 	VDIVPS      Z8, Z10, Z10
 
-divided69:
+divided59:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z9, Z10, Z10
@@ -3623,43 +3992,43 @@ divided69:
 	VMOVDQU16     Y10, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some64
+	JMP           some56
 
-done65:
-	CMPB 275(CX), $0x00
-	JNE  taken70
+done57:
+	CMPB 283(CX), $0x00
+	JNE  taken60
 
-done38:
+done33:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run35
+	JNE  run30
 	VZEROUPPER
 	RET
 
-head39:
+head34:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole36
+	JEQ  whole31
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some37
+	CMPB 285(CX), $0x00
+	JEQ  some32
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some37
+	JMP  some32
 
-some42:
+some37:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked43
+	JMP        asked38
 
-reciprocal44:
+reciprocal39:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -3672,92 +4041,83 @@ reciprocal44:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z13, Z13
-	JMP          divided45
+	JMP          divided40
 
-around46:
+around41:
 	VMOVNTDQ Z10, (BX)(R12*2)
 	VMOVNTDQ Z11, 64(BX)(R12*2)
-	JMP      stored47
+	JMP      stored42
 
-some50:
+some43:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked51
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked44
 
-reciprocal52:
+reciprocal46:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z8, Z12, Z12
 	VMULPS       Z12, Z10, Z10
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z8, Z12, Z12
 	VMULPS       Z12, Z11, Z11
-	JMP          divided53
+	JMP          divided47
 
-around54:
+around48:
 	VMOVNTDQ Z10, (BX)(R12*2)
-	JMP      stored55
+	JMP      stored49
 
-tail56:
+tail50:
 	TESTQ R11, R11
-	JEQ   done38
+	JEQ   done33
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some37
-	MOVB  $0x01, 276(CX)
+	JEQ   some32
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some37
+	JMP   some32
 
-some58:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked59
-
-reciprocal60:
+reciprocal52:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z8, Z11, Z11
 	VMULPS       Z11, Z10, Z10
-	JMP          divided61
+	JMP          divided53
 
-around62:
+around54:
 	VMOVNTDQ Y10, (BX)(R12*2)
-	JMP      stored63
+	JMP      stored55
 
-some66:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked67
-
-reciprocal68:
+reciprocal58:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z8, Z11, Z11
 	VMULPS       Z11, Z10, Z10
-	JMP          divided69
+	JMP          divided59
 
-taken70:
+taken60:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done38
-	CMPB      276(CX), $0x00
-	JEQ       whole36
-	MOVB      $0x00, 276(CX)
+	JEQ       done33
+	CMPB      285(CX), $0x00
+	JEQ       whole31
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z10
 	VMOVNTDQ  Z10, -64(R11)
-	JMP       whole36
+	JMP       whole31
 
 other2:
-step71:
+step61:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned73
+	JEQ     aligned63
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3767,19 +4127,19 @@ step71:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some74
+	JMP     some64
 
-aligned73:
+aligned63:
 	CMPB 77(CX), $0x00
-	JEQ  divide75
+	JEQ  divide65
 
-turn76:
+turn66:
 	CMPQ AX, 104(CX)
-	JLT  turns78
+	JLT  turns68
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand79:
+strand69:
 	VBROADCASTSS (R11), Z12
 	VBROADCASTSS 1024(R11), Z8
 	VBROADCASTSS 2048(R11), Z8
@@ -3788,14 +4148,14 @@ strand79:
 	VBROADCASTSS 3584(R11), Z11
 	MOVQ         104(CX), R9
 
-block77:
+block67:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near80
+	JEQ        near70
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near80:
+near70:
 	VMOVDQU32     (DX), Z14
 	VPSLLD        $0x10, Z14, Z13
 	VPANDD        Z0, Z14, Z14
@@ -3851,51 +4211,51 @@ near80:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z13, Z4, Z15
 	CMPB          76(CX), $0x00
-	JNE           around81
+	JNE           around71
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored82
+	JMP           stored72
 
-around81:
+around71:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored82:
+stored72:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block77
+	JNE  block67
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand79
+	JNE  strand69
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn76
+	JMP  turn66
 
-turns78:
-divide75:
-turn83:
+turns68:
+divide65:
+turn73:
 	CMPQ AX, 104(CX)
-	JLT  turns85
+	JLT  turns75
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand86:
+strand76:
 	VBROADCASTSS (R11), Z8
 	VBROADCASTSS 1024(R11), Z9
 	MOVQ         104(CX), R9
 
-block84:
+block74:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near87
+	JEQ        near77
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near87:
+near77:
 	VMOVDQU32 (DX), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z0, Z11, Z11
@@ -3903,14 +4263,14 @@ near87:
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z0, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal88
+	JNE       reciprocal78
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 	VDIVPS    Z8, Z12, Z12
 	VDIVPS    Z8, Z13, Z13
-	JMP       divided89
+	JMP       divided79
 
-reciprocal88:
+reciprocal78:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -3924,7 +4284,7 @@ reciprocal88:
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided89:
+divided79:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -3978,63 +4338,63 @@ divided89:
 	VMOVDQA64     Z16, Z11
 	VPERMT2W      Z17, Z4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around90
+	JNE           around80
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored91
+	JMP           stored81
 
-around90:
+around80:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored91:
+stored81:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block84
+	JNE  block74
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand86
+	JNE  strand76
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn83
+	JMP  turn73
 
-turns85:
-some74:
-some92:
+turns75:
+some64:
+some82:
 	TESTQ      AX, AX
-	JLE        done93
+	JLE        done83
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near94
+	JEQ        near84
 	PREFETCHT1 (DX)(R9*1)
 
-near94:
+near84:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand95:
+strand85:
 	VBROADCASTSS (R10), Z8
 	VBROADCASTSS 1024(R10), Z9
 	VPMOVZXWD.Z  (DX), K1, Z10
 	VPSLLD       $0x10, Z10, Z10
 	CMPB         75(CX), $0x00
-	JNE          reciprocal96
+	JNE          reciprocal86
 	VDIVPS       Z8, Z10, Z10
-	JMP          divided97
+	JMP          divided87
 
-reciprocal96:
+reciprocal86:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z8, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided97:
+divided87:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z9, Z10, Z10
@@ -4056,7 +4416,7 @@ divided97:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand95
+	JNE           strand85
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -4064,29 +4424,29 @@ divided97:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some92
+	JMP           some82
 
-done93:
+done83:
 	TESTQ DI, DI
-	JL    whole98
+	JL    whole88
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned73
+	JMP   aligned63
 
-whole98:
+whole88:
 	DECQ R8
-	JEQ  steps72
+	JEQ  steps62
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step71
+	JMP  step61
 
-steps72:
+steps62:
 	VZEROUPPER
 	RET
 
@@ -4105,21 +4465,21 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
-	JEQ   none100
+	JEQ   none90
 	LEAQ  16640(R8), R9
 
-block101:
+block91:
 	CMPQ       AX, $0x00000040
-	JLT        blocks102
+	JLT        blocks92
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near103
+	JEQ        near93
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near103:
+near93:
 	VPMOVZXWD   (DX), Z15
 	VPSLLD      $0x10, Z15, Z15
 	VPMOVZXWD   32(DX), Z16
@@ -4153,13 +4513,13 @@ near103:
 	VMULPS      12672(R8), Z18, Z17
 	VFMADD231PS 8512(R8), Z18, Z17
 	CMPB        72(CX), $0x00
-	JEQ         loaded104
+	JEQ         loaded94
 	VMOVUPS     (SI), Z0
 	VMOVUPS     64(SI), Z4
 	VMOVUPS     128(SI), Z7
 	VMOVUPS     192(SI), Z8
 
-loaded104:
+loaded94:
 	VCMPPS        $0x07, Z19, Z19, K1
 	VCMPPS        $0x07, Z15, Z15, K2
 	VCMPPS        $0x07, Z16, Z16, K3
@@ -4193,16 +4553,16 @@ loaded104:
 	VMOVDQA64     Z18, Z17
 	VPERMT2W      Z15, Z6, Z17
 	CMPB          76(CX), $0x00
-	JNE           around105
+	JNE           around95
 	VMOVDQU64     Z16, (BX)
 	VMOVDQU64     Z17, 64(BX)
-	JMP           stored106
+	JMP           stored96
 
-around105:
+around95:
 	VMOVNTDQ Z16, (BX)
 	VMOVNTDQ Z17, 64(BX)
 
-stored106:
+stored96:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -4210,30 +4570,30 @@ stored106:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block101
+	JMP  block91
 
-blocks102:
-none100:
+blocks92:
+none90:
 	CMPQ         AX, $0x00000200
-	JLT          divide107
+	JLT          divide97
 	CMPB         72(CX), $0x00
-	JNE          divide107
+	JNE          divide97
 	CMPB         73(CX), $0x00
-	JNE          divide107
+	JNE          divide97
 	CMPB         75(CX), $0x00
-	JNE          divide107
+	JNE          divide97
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide107
+	JHI          divide97
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide107
+	JHI          divide97
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide107
+	JHI          divide97
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -4244,7 +4604,7 @@ none100:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide107
+	JNE          divide97
 	VBROADCASTSS all32_3f800000<>+0(SB), Z18
 	VDIVPS       Z0, Z18, Z17
 	VFNMADD231PS Z0, Z17, Z18
@@ -4254,16 +4614,16 @@ none100:
 	VSUBPS       Z9, Z14, Z16
 	VMULPS       Z0, Z16, Z16
 
-block108:
+block98:
 	CMPQ       AX, $0x00000040
-	JLT        blocks109
+	JLT        blocks99
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near110
+	JEQ        near100
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near110:
+near100:
 	VPMOVZXWD     (DX), Z19
 	VPSLLD        $0x10, Z19, Z19
 	VPMOVZXWD     32(DX), Z20
@@ -4321,51 +4681,51 @@ near110:
 	VMOVDQA64     Z22, Z21
 	VPERMT2W      Z19, Z6, Z21
 	CMPB          76(CX), $0x00
-	JNE           around111
+	JNE           around101
 	VMOVDQU64     Z20, (BX)
 	VMOVDQU64     Z21, 64(BX)
-	JMP           stored112
+	JMP           stored102
 
-around111:
+around101:
 	VMOVNTDQ Z20, (BX)
 	VMOVNTDQ Z21, 64(BX)
 
-stored112:
+stored102:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block108
+	JMP  block98
 
-blocks109:
-divide107:
-block113:
+blocks99:
+divide97:
+block103:
 	CMPQ       AX, $0x00000040
-	JLT        blocks114
+	JLT        blocks104
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near115
+	JEQ        near105
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near115:
+near105:
 	CMPB    72(CX), $0x00
-	JEQ     loaded116
+	JEQ     loaded106
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z4
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded116:
+loaded106:
 	CMPB    73(CX), $0x00
-	JEQ     loaded117
+	JEQ     loaded107
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded117:
+loaded107:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -4375,14 +4735,14 @@ loaded117:
 	VPMOVZXWD 96(DX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	CMPB      75(CX), $0x00
-	JNE       reciprocal118
+	JNE       reciprocal108
 	VDIVPS    Z0, Z15, Z15
 	VDIVPS    Z4, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
 	VDIVPS    Z8, Z18, Z18
-	JMP       divided119
+	JMP       divided109
 
-reciprocal118:
+reciprocal108:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z0, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -4396,7 +4756,7 @@ reciprocal118:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided119:
+divided109:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -4450,53 +4810,53 @@ divided119:
 	VMOVDQA64     Z21, Z16
 	VPERMT2W      Z22, Z6, Z16
 	CMPB          76(CX), $0x00
-	JNE           around120
+	JNE           around110
 	VMOVDQU64     Z15, (BX)
 	VMOVDQU64     Z16, 64(BX)
-	JMP           stored121
+	JMP           stored111
 
-around120:
+around110:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored121:
+stored111:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block113
+	JMP  block103
 
-blocks114:
-some122:
+blocks104:
+some112:
 	TESTQ     AX, AX
-	JLE       done123
+	JLE       done113
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded124
+	JEQ       loaded114
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded124:
+loaded114:
 	CMPB      73(CX), $0x00
-	JEQ       loaded125
+	JEQ       loaded115
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded125:
+loaded115:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	CMPB        75(CX), $0x00
-	JNE         reciprocal126
+	JNE         reciprocal116
 	VDIVPS      Z0, Z15, Z15
-	JMP         divided127
+	JMP         divided117
 
-reciprocal126:
+reciprocal116:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided127:
+divided117:
 	VCMPPS        $0x07, Z15, Z15, K2
 	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
 	VADDPS        Z9, Z15, Z15
@@ -4517,10 +4877,10 @@ divided127:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some122
+	JMP           some112
 
-done123:
-	DECQ 264(CX)
+done113:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -4662,14 +5022,16 @@ TEXT ·fakeQuantizeAVX512F32F32F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         312(CX), R8
+	MOVQ         320(CX), R8
 	MOVQ         88(CX), R9
 	TESTQ        R9, R9
 	JEQ          one1
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
+	JNE          shared3
+	CMPB         284(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -4679,295 +5041,462 @@ TEXT ·fakeQuantizeAVX512F32F32F8(SB), NOSPLIT, $64-16
 	JEQ          other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R10
-	MOVQ DX, R11
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R11
+	MOVQ        DX, R12
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R13
+	ANDQ        $0x3f, R13
+	MOVQ        BX, R10
+	SUBQ        R13, R10
+	SHRQ        $0x02, R13
+	NEGQ        R13
+	ADDQ        $0x10, R13
+	MOVQ        R13, 256(CX)
+	VMOVDQU64   (R10), Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z4
+	VPERMPS     Z2, Z4, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
 
+near6:
 run5:
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS 1024(SI), Z3
-	XORQ         R13, R13
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS 1024(SI), Z5
+	XORQ         R14, R14
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R13, DI
-	JGT  rest11
+whole7:
+	CMPQ R14, DI
+	JGT  rest12
 
-next10:
-	TESTQ R10, R10
-	JNE   some12
+next11:
+	TESTQ R11, R11
+	JNE   some13
 
-asked13:
-	VMOVUPS (DX)(R13*4), Z4
-	VMOVUPS 64(DX)(R13*4), Z5
-	VMOVUPS 128(DX)(R13*4), Z6
-	VMOVUPS 192(DX)(R13*4), Z7
+asked14:
+	VMOVUPS (DX)(R14*4), Z6
+	VMOVUPS 64(DX)(R14*4), Z7
+	VMOVUPS 128(DX)(R14*4), Z8
+	VMOVUPS 192(DX)(R14*4), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal14
-	VDIVPS  Z2, Z4, Z4
-	VDIVPS  Z2, Z5, Z5
-	VDIVPS  Z2, Z6, Z6
-	VDIVPS  Z2, Z7, Z7
+	JNE     reciprocal15
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
+	VDIVPS  Z4, Z8, Z8
+	VDIVPS  Z4, Z9, Z9
 
-divided15:
-	VMINPS      Z4, Z1, Z4
-	VMINPS      Z5, Z1, Z5
+divided16:
 	VMINPS      Z6, Z1, Z6
 	VMINPS      Z7, Z1, Z7
-	VMAXPS      Z4, Z0, Z4
-	VMAXPS      Z5, Z0, Z5
+	VMINPS      Z8, Z1, Z8
+	VMINPS      Z9, Z1, Z9
 	VMAXPS      Z6, Z0, Z6
 	VMAXPS      Z7, Z0, Z7
-	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z8
-	VANDPS.BCST all32_80000000<>+0(SB), Z5, Z9
+	VMAXPS      Z8, Z0, Z8
+	VMAXPS      Z9, Z0, Z9
 	VANDPS.BCST all32_80000000<>+0(SB), Z6, Z10
 	VANDPS.BCST all32_80000000<>+0(SB), Z7, Z11
-	VANDPS.BCST all32_7f800000<>+0(SB), Z4, Z12
-	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z13
+	VANDPS.BCST all32_80000000<>+0(SB), Z8, Z12
+	VANDPS.BCST all32_80000000<>+0(SB), Z9, Z13
 	VANDPS.BCST all32_7f800000<>+0(SB), Z6, Z14
 	VANDPS.BCST all32_7f800000<>+0(SB), Z7, Z15
-	VMAXPS      (R8), Z12, Z12
-	VMAXPS      (R8), Z13, Z13
+	VANDPS.BCST all32_7f800000<>+0(SB), Z8, Z16
+	VANDPS.BCST all32_7f800000<>+0(SB), Z9, Z17
 	VMAXPS      (R8), Z14, Z14
 	VMAXPS      (R8), Z15, Z15
-	VPADDD      64(R8), Z12, Z12
-	VPADDD      64(R8), Z13, Z13
+	VMAXPS      (R8), Z16, Z16
+	VMAXPS      (R8), Z17, Z17
 	VPADDD      64(R8), Z14, Z14
 	VPADDD      64(R8), Z15, Z15
-	VORPS       Z8, Z12, Z12
-	VORPS       Z9, Z13, Z13
+	VPADDD      64(R8), Z16, Z16
+	VPADDD      64(R8), Z17, Z17
 	VORPS       Z10, Z14, Z14
 	VORPS       Z11, Z15, Z15
-	VADDPS      Z12, Z4, Z4
-	VADDPS      Z13, Z5, Z5
+	VORPS       Z12, Z16, Z16
+	VORPS       Z13, Z17, Z17
 	VADDPS      Z14, Z6, Z6
 	VADDPS      Z15, Z7, Z7
-	VSUBPS      Z12, Z4, Z4
-	VSUBPS      Z13, Z5, Z5
+	VADDPS      Z16, Z8, Z8
+	VADDPS      Z17, Z9, Z9
 	VSUBPS      Z14, Z6, Z6
 	VSUBPS      Z15, Z7, Z7
-	VORPS       Z8, Z4, Z4
-	VORPS       Z9, Z5, Z5
+	VSUBPS      Z16, Z8, Z8
+	VSUBPS      Z17, Z9, Z9
 	VORPS       Z10, Z6, Z6
 	VORPS       Z11, Z7, Z7
-	VSUBPS      Z3, Z4, Z4
-	VSUBPS      Z3, Z5, Z5
-	VSUBPS      Z3, Z6, Z6
-	VSUBPS      Z3, Z7, Z7
-	VMULPS      Z2, Z4, Z4
-	VMULPS      Z2, Z5, Z5
-	VMULPS      Z2, Z6, Z6
-	VMULPS      Z2, Z7, Z7
+	VORPS       Z12, Z8, Z8
+	VORPS       Z13, Z9, Z9
+	VSUBPS      Z5, Z6, Z6
+	VSUBPS      Z5, Z7, Z7
+	VSUBPS      Z5, Z8, Z8
+	VSUBPS      Z5, Z9, Z9
+	VMULPS      Z4, Z6, Z6
+	VMULPS      Z4, Z7, Z7
+	VMULPS      Z4, Z8, Z8
+	VMULPS      Z4, Z9, Z9
+	CMPB        284(CX), $0x00
+	JNE         join17
 	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU64   Z4, (BX)(R13*4)
-	VMOVDQU64   Z5, 64(BX)(R13*4)
-	VMOVDQU64   Z6, 128(BX)(R13*4)
-	VMOVDQU64   Z7, 192(BX)(R13*4)
+	JNE         around19
+	VMOVDQU64   Z6, (BX)(R14*4)
+	VMOVDQU64   Z7, 64(BX)(R14*4)
+	VMOVDQU64   Z8, 128(BX)(R14*4)
+	VMOVDQU64   Z9, 192(BX)(R14*4)
 
-stored17:
-	ADDQ $0x00000040, R13
-	CMPQ R13, DI
-	JLE  next10
+stored20:
+joined18:
+	ADDQ $0x00000040, R14
+	CMPQ R14, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R12
-	SUBQ R13, R12
+rest12:
+	MOVQ  AX, R13
+	SUBQ  R14, R13
+	JEQ   done9
+	CMPQ  R13, $0x00000020
+	JLT   fewer21
+	TESTQ R11, R11
+	JNE   some22
 
-line18:
-	CMPQ  R12, $0x00000010
-	JLT   lines19
-	TESTQ R10, R10
-	JNE   some20
-
-asked21:
-	VMOVUPS (DX)(R13*4), Z4
+asked23:
+	VMOVUPS (DX)(R14*4), Z6
+	VMOVUPS 64(DX)(R14*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
-	VDIVPS  Z2, Z4, Z4
+	JNE     reciprocal24
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
 
-divided23:
-	VMINPS      Z4, Z1, Z4
-	VMAXPS      Z4, Z0, Z4
-	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z5
-	VANDPS.BCST all32_7f800000<>+0(SB), Z4, Z6
-	VMAXPS      (R8), Z6, Z6
-	VPADDD      64(R8), Z6, Z6
-	VORPS       Z5, Z6, Z6
-	VADDPS      Z6, Z4, Z4
-	VSUBPS      Z6, Z4, Z4
-	VORPS       Z5, Z4, Z4
-	VSUBPS      Z3, Z4, Z4
-	VMULPS      Z2, Z4, Z4
+divided25:
+	VMINPS      Z6, Z1, Z6
+	VMINPS      Z7, Z1, Z7
+	VMAXPS      Z6, Z0, Z6
+	VMAXPS      Z7, Z0, Z7
+	VANDPS.BCST all32_80000000<>+0(SB), Z6, Z8
+	VANDPS.BCST all32_80000000<>+0(SB), Z7, Z9
+	VANDPS.BCST all32_7f800000<>+0(SB), Z6, Z10
+	VANDPS.BCST all32_7f800000<>+0(SB), Z7, Z11
+	VMAXPS      (R8), Z10, Z10
+	VMAXPS      (R8), Z11, Z11
+	VPADDD      64(R8), Z10, Z10
+	VPADDD      64(R8), Z11, Z11
+	VORPS       Z8, Z10, Z10
+	VORPS       Z9, Z11, Z11
+	VADDPS      Z10, Z6, Z6
+	VADDPS      Z11, Z7, Z7
+	VSUBPS      Z10, Z6, Z6
+	VSUBPS      Z11, Z7, Z7
+	VORPS       Z8, Z6, Z6
+	VORPS       Z9, Z7, Z7
+	VSUBPS      Z5, Z6, Z6
+	VSUBPS      Z5, Z7, Z7
+	VMULPS      Z4, Z6, Z6
+	VMULPS      Z4, Z7, Z7
+	CMPB        284(CX), $0x00
+	JNE         join26
 	CMPB        76(CX), $0x00
-	JNE         around24
-	VMOVDQU64   Z4, (BX)(R13*4)
+	JNE         around28
+	VMOVDQU64   Z6, (BX)(R14*4)
+	VMOVDQU64   Z7, 64(BX)(R14*4)
 
-stored25:
-	ADDQ $0x00000010, R13
-	SUBQ $0x00000010, R12
-	JMP  line18
+stored29:
+joined27:
+	ADDQ $0x00000020, R14
+	SUBQ $0x00000020, R13
 
-lines19:
-	CMPB 275(CX), $0x00
-	JNE  tail26
+fewer21:
+	CMPQ  R13, $0x00000010
+	JLT   fewer30
+	TESTQ R11, R11
+	JNE   some31
 
-some7:
-some27:
-	TESTQ R12, R12
-	JLE   done28
-	MOVQ  $-1, R14
-	BZHIQ R12, R14, R14
-	KMOVW R14, K1
-	TESTQ R10, R10
-	JNE   some29
+asked32:
+	VMOVUPS (DX)(R14*4), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal33
+	VDIVPS  Z4, Z6, Z6
 
-asked30:
-	VMOVUPS.Z (DX)(R13*4), K1, Z4
+divided34:
+	VMINPS      Z6, Z1, Z6
+	VMAXPS      Z6, Z0, Z6
+	VANDPS.BCST all32_80000000<>+0(SB), Z6, Z7
+	VANDPS.BCST all32_7f800000<>+0(SB), Z6, Z8
+	VMAXPS      (R8), Z8, Z8
+	VPADDD      64(R8), Z8, Z8
+	VORPS       Z7, Z8, Z8
+	VADDPS      Z8, Z6, Z6
+	VSUBPS      Z8, Z6, Z6
+	VORPS       Z7, Z6, Z6
+	VSUBPS      Z5, Z6, Z6
+	VMULPS      Z4, Z6, Z6
+	CMPB        284(CX), $0x00
+	JNE         join35
+	CMPB        76(CX), $0x00
+	JNE         around37
+	VMOVDQU64   Z6, (BX)(R14*4)
+
+stored38:
+joined36:
+	ADDQ $0x00000010, R14
+	SUBQ $0x00000010, R13
+
+fewer30:
+	CMPB 283(CX), $0x00
+	JNE  tail39
+
+some8:
+some40:
+	TESTQ R13, R13
+	JLE   done41
+	MOVQ  $-1, R15
+	BZHIQ R13, R15, R15
+	KMOVW R15, K1
+	TESTQ R11, R11
+	JNE   some42
+
+asked43:
+	VMOVUPS.Z (DX)(R14*4), K1, Z6
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Z2, Z4, Z4
+	JNE       reciprocal44
+	VDIVPS    Z4, Z6, Z6
 
-divided32:
-	VMINPS      Z4, Z1, Z4
-	VMAXPS      Z4, Z0, Z4
-	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z5
-	VANDPS.BCST all32_7f800000<>+0(SB), Z4, Z6
-	VMAXPS      (R8), Z6, Z6
-	VPADDD      64(R8), Z6, Z6
-	VORPS       Z5, Z6, Z6
-	VADDPS      Z6, Z4, Z4
-	VSUBPS      Z6, Z4, Z4
-	VORPS       Z5, Z4, Z4
-	VSUBPS      Z3, Z4, Z4
-	VMULPS      Z2, Z4, Z4
-	VMOVUPS     Z4, K1, (BX)(R13*4)
-	ADDQ        $0x00000010, R13
-	SUBQ        $0x00000010, R12
-	JMP         some27
+divided45:
+	VMINPS      Z6, Z1, Z6
+	VMAXPS      Z6, Z0, Z6
+	VANDPS.BCST all32_80000000<>+0(SB), Z6, Z7
+	VANDPS.BCST all32_7f800000<>+0(SB), Z6, Z8
+	VMAXPS      (R8), Z8, Z8
+	VPADDD      64(R8), Z8, Z8
+	VORPS       Z7, Z8, Z8
+	VADDPS      Z8, Z6, Z6
+	VSUBPS      Z8, Z6, Z6
+	VORPS       Z7, Z6, Z6
+	VSUBPS      Z5, Z6, Z6
+	VMULPS      Z4, Z6, Z6
+	CMPB        284(CX), $0x00
+	JNE         join46
+	VMOVUPS     Z6, K1, (BX)(R14*4)
 
-done28:
-	CMPB 275(CX), $0x00
-	JNE  taken33
+joined47:
+	ADDQ $0x00000010, R14
+	SUBQ $0x00000010, R13
+	JMP  some40
 
-done8:
-	ADDQ 152(CX), R11
-	MOVQ R11, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R9
-	JNE  run5
+done41:
+	CMPB 283(CX), $0x00
+	JNE  taken48
+
+done9:
+	ADDQ      152(CX), R12
+	MOVQ      R12, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R9
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none49
+	MOVQ      $0x00000010, R13
+	SUBQ      256(CX), R13
+	JEQ       none49
+	MOVQ      $-1, AX
+	BZHIQ     R13, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z2, Z3, Z0
+	VMOVDQU32 Z0, K1, (R10)
+
+none49:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R14
-	ANDQ $0x3f, R14
-	JEQ  whole6
-	MOVQ $0x00000040, R12
-	SUBQ R14, R12
-	SHRQ $0x02, R12
+head10:
+	MOVQ BX, R15
+	ANDQ $0x3f, R15
+	JEQ  whole7
+	MOVQ $0x00000040, R13
+	SUBQ R15, R13
+	SHRQ $0x02, R13
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R14, BX
-	JMP  some7
+	ADDQ R15, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R10*1), R12
-	PREFETCHT1 (R12)(R13*4)
-	PREFETCHT1 64(R12)(R13*4)
-	PREFETCHT1 128(R12)(R13*4)
-	PREFETCHT1 192(R12)(R13*4)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R11*1), R13
+	PREFETCHT1 (R13)(R14*4)
+	PREFETCHT1 64(R13)(R14*4)
+	PREFETCHT1 128(R13)(R14*4)
+	PREFETCHT1 192(R13)(R14*4)
+	JMP        asked14
 
-reciprocal14:
+reciprocal15:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z8, Z8
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z9, Z9
+	JMP          divided16
+
+around19:
+	VMOVNTDQ Z6, (BX)(R14*4)
+	VMOVNTDQ Z7, 64(BX)(R14*4)
+	VMOVNTDQ Z8, 128(BX)(R14*4)
+	VMOVNTDQ Z9, 192(BX)(R14*4)
+	JMP      stored20
+
+join17:
+	VMOVDQA64 Z3, Z10
+	VPERMI2PS Z6, Z2, Z10
+	VMOVNTDQ  Z10, (R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z8, Z7, Z2
+	VMOVNTDQ  Z2, 128(R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z9, Z8, Z2
+	VMOVNTDQ  Z2, 192(R10)
+	VMOVDQA64 Z9, Z2
+	ADDQ      $0x00000100, R10
+	JMP       joined18
+
+some22:
+	LEAQ       (DX)(R11*1), R15
+	PREFETCHT1 (R15)(R14*4)
+	PREFETCHT1 64(R15)(R14*4)
+	JMP        asked23
+
+reciprocal24:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z4, Z4
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z5, Z5
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
+	VDIVPS       Z4, Z8, Z8
 	VMULPS       Z8, Z6, Z6
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
+	VDIVPS       Z4, Z8, Z8
 	VMULPS       Z8, Z7, Z7
-	JMP          divided15
+	JMP          divided25
 
-around16:
-	VMOVNTDQ Z4, (BX)(R13*4)
-	VMOVNTDQ Z5, 64(BX)(R13*4)
-	VMOVNTDQ Z6, 128(BX)(R13*4)
-	VMOVNTDQ Z7, 192(BX)(R13*4)
-	JMP      stored17
+around28:
+	VMOVNTDQ Z6, (BX)(R14*4)
+	VMOVNTDQ Z7, 64(BX)(R14*4)
+	JMP      stored29
 
-some20:
-	LEAQ       (DX)(R10*1), R14
-	PREFETCHT1 (R14)(R13*4)
-	JMP        asked21
+join26:
+	VMOVDQA64 Z3, Z8
+	VPERMI2PS Z6, Z2, Z8
+	VMOVNTDQ  Z8, (R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R10)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000080, R10
+	JMP       joined27
 
-reciprocal22:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z5
-	VDIVPS       Z2, Z5, Z5
-	VMULPS       Z5, Z4, Z4
-	JMP          divided23
+some31:
+	LEAQ       (DX)(R11*1), R15
+	PREFETCHT1 (R15)(R14*4)
+	JMP        asked32
 
-around24:
-	VMOVNTDQ Z4, (BX)(R13*4)
-	JMP      stored25
+reciprocal33:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided34
 
-tail26:
-	TESTQ R12, R12
-	JEQ   done8
+around37:
+	VMOVNTDQ Z6, (BX)(R14*4)
+	JMP      stored38
+
+join35:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PS Z6, Z2, Z7
+	VMOVNTDQ  Z7, (R10)
+	VMOVDQA64 Z6, Z2
+	ADDQ      $0x00000040, R10
+	JMP       joined36
+
+tail39:
+	TESTQ R13, R13
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R9, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R13, R14
-	SHLQ  $0x02, R14
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R14, R15
+	SHLQ  $0x02, R15
 	LEAQ  (SP), BX
-	SUBQ  R14, BX
-	JMP   some7
+	SUBQ  R15, BX
+	JMP   some8
 
-some29:
-	LEAQ       (DX)(R10*1), R14
-	PREFETCHT1 (R14)(R13*4)
-	JMP        asked30
+some42:
+	LEAQ       (DX)(R11*1), R15
+	PREFETCHT1 (R15)(R14*4)
+	JMP        asked43
 
-reciprocal31:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z5
-	VDIVPS       Z2, Z5, Z5
-	VMULPS       Z5, Z4, Z4
-	JMP          divided32
+reciprocal44:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided45
 
-taken33:
-	ADDQ      R12, R13
+join46:
+	VMOVDQA64   Z3, Z7
+	VPERMI2PS   Z6, Z2, Z7
+	SUBQ        R13, 256(CX)
+	JG          part50
+	VMOVNTDQ    Z7, (R10)
+	ADDQ        $0x00000040, R10
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z6, Z3, Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z6
+	VPERMPS     Z2, Z6, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+	JMP         kept51
+
+part50:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z2
+	VPERMPS     Z7, Z2, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+kept51:
+	JMP joined47
+
+taken48:
+	ADDQ      R13, R14
 	MOVQ      248(CX), BX
-	CMPQ      R13, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R13, R12
-	SHLQ      $0x02, R12
-	ADDQ      BX, R12
-	VMOVDQU64 (SP), Z4
-	VMOVNTDQ  Z4, -64(R12)
-	JMP       whole6
+	CMPQ      R14, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R14, R13
+	SHLQ      $0x02, R13
+	ADDQ      BX, R13
+	VMOVDQU64 (SP), Z6
+	VMOVNTDQ  Z6, -64(R13)
+	JMP       whole7
 
 other2:
-step34:
+step52:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned54
 	MOVQ    BX, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -4977,43 +5506,43 @@ step34:
 	SUBQ    R10, AX
 	MOVQ    AX, DI
 	MOVQ    R10, AX
-	JMP     some37
+	JMP     some55
 
-aligned36:
-turn38:
+aligned54:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns58
 	MOVQ 96(CX), R11
 	MOVQ SI, R12
 
-strand41:
+strand59:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block39:
+block57:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near42
+	JEQ        near60
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
 	PREFETCHT1 192(DX)(R13*1)
 
-near42:
+near60:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal61
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided44
+	JMP     divided62
 
-reciprocal43:
+reciprocal61:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -5027,7 +5556,7 @@ reciprocal43:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided44:
+divided62:
 	VMINPS      Z4, Z1, Z4
 	VMINPS      Z5, Z1, Z5
 	VMINPS      Z6, Z1, Z6
@@ -5077,66 +5606,66 @@ divided44:
 	VMULPS      Z2, Z6, Z6
 	VMULPS      Z2, Z7, Z7
 	CMPB        76(CX), $0x00
-	JNE         around45
+	JNE         around63
 	VMOVDQU64   Z4, (BX)
 	VMOVDQU64   Z5, 64(BX)
 	VMOVDQU64   Z6, 128(BX)
 	VMOVDQU64   Z7, 192(BX)
-	JMP         stored46
+	JMP         stored64
 
-around45:
+around63:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored46:
+stored64:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R10
-	JNE  block39
+	JNE  block57
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand41
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn56
 
-turns40:
-some37:
-some47:
+turns58:
+some55:
+some65:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done66
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near49
+	JEQ        near67
 	PREFETCHT1 (DX)(R10*1)
 
-near49:
+near67:
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand50:
+strand68:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal69
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided52
+	JMP          divided70
 
-reciprocal51:
+reciprocal69:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
 
-divided52:
+divided70:
 	VMINPS      Z4, Z1, Z4
 	VMAXPS      Z4, Z0, Z4
 	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z5
@@ -5156,7 +5685,7 @@ divided52:
 	ADDQ        200(CX), BX
 	ADDQ        $0x00000004, R11
 	DECQ        R10
-	JNE         strand50
+	JNE         strand68
 	SUBQ        144(CX), DX
 	SUBQ        208(CX), BX
 	SUBQ        128(CX), DX
@@ -5164,29 +5693,29 @@ divided52:
 	ADDQ        $+64, DX
 	ADDQ        $+64, BX
 	SUBQ        $0x00000010, AX
-	JMP         some47
+	JMP         some65
 
-done48:
+done66:
 	TESTQ DI, DI
-	JL    whole53
+	JL    whole71
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned36
+	JMP   aligned54
 
-whole53:
+whole71:
 	DECQ R9
-	JEQ  steps35
+	JEQ  steps53
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step52
 
-steps35:
+steps53:
 	VZEROUPPER
 	RET
 
@@ -5206,47 +5735,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block55:
+block73:
 	CMPQ       AX, $0x00000040
-	JLT        blocks56
+	JLT        blocks74
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near57
+	JEQ        near75
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
 	PREFETCHT1 192(DX)(R9*1)
 
-near57:
+near75:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded76
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded58:
+loaded76:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded77
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded59:
+loaded77:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal78
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided61
+	JMP     divided79
 
-reciprocal60:
+reciprocal78:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -5260,7 +5789,7 @@ reciprocal60:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided61:
+divided79:
 	VMINPS      Z10, Z9, Z10
 	VMINPS      Z11, Z9, Z11
 	VMINPS      Z12, Z9, Z12
@@ -5310,56 +5839,56 @@ divided61:
 	VMULPS      Z2, Z12, Z12
 	VMULPS      Z3, Z13, Z13
 	CMPB        76(CX), $0x00
-	JNE         around62
+	JNE         around80
 	VMOVDQU64   Z10, (BX)
 	VMOVDQU64   Z11, 64(BX)
 	VMOVDQU64   Z12, 128(BX)
 	VMOVDQU64   Z13, 192(BX)
-	JMP         stored63
+	JMP         stored81
 
-around62:
+around80:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored63:
+stored81:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block55
+	JMP  block73
 
-blocks56:
-some64:
+blocks74:
+some82:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done83
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded84
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded66:
+loaded84:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded85
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded67:
+loaded85:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal86
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided69
+	JMP       divided87
 
-reciprocal68:
+reciprocal86:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided69:
+divided87:
 	VMINPS      Z10, Z9, Z10
 	VMAXPS      Z10, Z8, Z10
 	VANDPS.BCST all32_80000000<>+0(SB), Z10, Z11
@@ -5378,10 +5907,10 @@ divided69:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some64
+	JMP         some82
 
-done65:
-	DECQ 264(CX)
+done83:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -5425,14 +5954,16 @@ TEXT ·fakeQuantizeAVX512F64F64F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         312(CX), R8
+	MOVQ         320(CX), R8
 	MOVQ         88(CX), R9
 	TESTQ        R9, R9
 	JEQ          one1
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Z0
 	VBROADCASTSD 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
+	JNE          shared3
+	CMPB         284(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -5442,295 +5973,403 @@ TEXT ·fakeQuantizeAVX512F64F64F8(SB), NOSPLIT, $64-16
 	JEQ          other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -32(AX), DI
-	MOVQ 80(CX), R10
-	MOVQ DX, R11
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -32(AX), DI
+	MOVQ        80(CX), R11
+	MOVQ        DX, R12
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R13
+	ANDQ        $0x3f, R13
+	MOVQ        BX, R10
+	SUBQ        R13, R10
+	SHRQ        $0x03, R13
+	NEGQ        R13
+	ADDQ        $0x08, R13
+	MOVQ        R13, 256(CX)
+	VMOVDQU64   (R10), Z2
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z4
+	VPERMPD     Z2, Z4, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
 
+near6:
 run5:
-	VBROADCASTSD (SI), Z2
-	VBROADCASTSD 1024(SI), Z3
-	XORQ         R13, R13
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSD (SI), Z4
+	VBROADCASTSD 1024(SI), Z5
+	XORQ         R14, R14
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R13, DI
-	JGT  rest11
+whole7:
+	CMPQ R14, DI
+	JGT  rest12
 
-next10:
-	TESTQ R10, R10
-	JNE   some12
+next11:
+	TESTQ R11, R11
+	JNE   some13
 
-asked13:
-	VMOVUPD (DX)(R13*8), Z4
-	VMOVUPD 64(DX)(R13*8), Z5
-	VMOVUPD 128(DX)(R13*8), Z6
-	VMOVUPD 192(DX)(R13*8), Z7
+asked14:
+	VMOVUPD (DX)(R14*8), Z6
+	VMOVUPD 64(DX)(R14*8), Z7
+	VMOVUPD 128(DX)(R14*8), Z8
+	VMOVUPD 192(DX)(R14*8), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal14
-	VDIVPD  Z2, Z4, Z4
-	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z6, Z6
-	VDIVPD  Z2, Z7, Z7
+	JNE     reciprocal15
+	VDIVPD  Z4, Z6, Z6
+	VDIVPD  Z4, Z7, Z7
+	VDIVPD  Z4, Z8, Z8
+	VDIVPD  Z4, Z9, Z9
 
-divided15:
-	VMINPD      Z4, Z1, Z4
-	VMINPD      Z5, Z1, Z5
+divided16:
 	VMINPD      Z6, Z1, Z6
 	VMINPD      Z7, Z1, Z7
-	VMAXPD      Z4, Z0, Z4
-	VMAXPD      Z5, Z0, Z5
+	VMINPD      Z8, Z1, Z8
+	VMINPD      Z9, Z1, Z9
 	VMAXPD      Z6, Z0, Z6
 	VMAXPD      Z7, Z0, Z7
-	VANDPD.BCST all64_8000000000000000<>+0(SB), Z4, Z8
-	VANDPD.BCST all64_8000000000000000<>+0(SB), Z5, Z9
+	VMAXPD      Z8, Z0, Z8
+	VMAXPD      Z9, Z0, Z9
 	VANDPD.BCST all64_8000000000000000<>+0(SB), Z6, Z10
 	VANDPD.BCST all64_8000000000000000<>+0(SB), Z7, Z11
-	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z4, Z12
-	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z5, Z13
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z8, Z12
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z9, Z13
 	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z6, Z14
 	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z7, Z15
-	VMAXPD      (R8), Z12, Z12
-	VMAXPD      (R8), Z13, Z13
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z8, Z16
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z9, Z17
 	VMAXPD      (R8), Z14, Z14
 	VMAXPD      (R8), Z15, Z15
-	VPADDQ      64(R8), Z12, Z12
-	VPADDQ      64(R8), Z13, Z13
+	VMAXPD      (R8), Z16, Z16
+	VMAXPD      (R8), Z17, Z17
 	VPADDQ      64(R8), Z14, Z14
 	VPADDQ      64(R8), Z15, Z15
-	VORPD       Z8, Z12, Z12
-	VORPD       Z9, Z13, Z13
+	VPADDQ      64(R8), Z16, Z16
+	VPADDQ      64(R8), Z17, Z17
 	VORPD       Z10, Z14, Z14
 	VORPD       Z11, Z15, Z15
-	VADDPD      Z12, Z4, Z4
-	VADDPD      Z13, Z5, Z5
+	VORPD       Z12, Z16, Z16
+	VORPD       Z13, Z17, Z17
 	VADDPD      Z14, Z6, Z6
 	VADDPD      Z15, Z7, Z7
-	VSUBPD      Z12, Z4, Z4
-	VSUBPD      Z13, Z5, Z5
+	VADDPD      Z16, Z8, Z8
+	VADDPD      Z17, Z9, Z9
 	VSUBPD      Z14, Z6, Z6
 	VSUBPD      Z15, Z7, Z7
-	VORPD       Z8, Z4, Z4
-	VORPD       Z9, Z5, Z5
+	VSUBPD      Z16, Z8, Z8
+	VSUBPD      Z17, Z9, Z9
 	VORPD       Z10, Z6, Z6
 	VORPD       Z11, Z7, Z7
-	VSUBPD      Z3, Z4, Z4
-	VSUBPD      Z3, Z5, Z5
-	VSUBPD      Z3, Z6, Z6
-	VSUBPD      Z3, Z7, Z7
-	VMULPD      Z2, Z4, Z4
-	VMULPD      Z2, Z5, Z5
-	VMULPD      Z2, Z6, Z6
-	VMULPD      Z2, Z7, Z7
+	VORPD       Z12, Z8, Z8
+	VORPD       Z13, Z9, Z9
+	VSUBPD      Z5, Z6, Z6
+	VSUBPD      Z5, Z7, Z7
+	VSUBPD      Z5, Z8, Z8
+	VSUBPD      Z5, Z9, Z9
+	VMULPD      Z4, Z6, Z6
+	VMULPD      Z4, Z7, Z7
+	VMULPD      Z4, Z8, Z8
+	VMULPD      Z4, Z9, Z9
+	CMPB        284(CX), $0x00
+	JNE         join17
 	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU64   Z4, (BX)(R13*8)
-	VMOVDQU64   Z5, 64(BX)(R13*8)
-	VMOVDQU64   Z6, 128(BX)(R13*8)
-	VMOVDQU64   Z7, 192(BX)(R13*8)
+	JNE         around19
+	VMOVDQU64   Z6, (BX)(R14*8)
+	VMOVDQU64   Z7, 64(BX)(R14*8)
+	VMOVDQU64   Z8, 128(BX)(R14*8)
+	VMOVDQU64   Z9, 192(BX)(R14*8)
 
-stored17:
-	ADDQ $0x00000020, R13
-	CMPQ R13, DI
-	JLE  next10
+stored20:
+joined18:
+	ADDQ $0x00000020, R14
+	CMPQ R14, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R12
-	SUBQ R13, R12
+rest12:
+	MOVQ  AX, R13
+	SUBQ  R14, R13
+	JEQ   done9
+	CMPQ  R13, $0x00000010
+	JLT   fewer21
+	TESTQ R11, R11
+	JNE   some22
 
-line18:
-	CMPQ  R12, $0x00000008
-	JLT   lines19
-	TESTQ R10, R10
-	JNE   some20
-
-asked21:
-	VMOVUPD (DX)(R13*8), Z4
+asked23:
+	VMOVUPD (DX)(R14*8), Z6
+	VMOVUPD 64(DX)(R14*8), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
-	VDIVPD  Z2, Z4, Z4
+	JNE     reciprocal24
+	VDIVPD  Z4, Z6, Z6
+	VDIVPD  Z4, Z7, Z7
 
-divided23:
-	VMINPD      Z4, Z1, Z4
-	VMAXPD      Z4, Z0, Z4
-	VANDPD.BCST all64_8000000000000000<>+0(SB), Z4, Z5
-	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z4, Z6
-	VMAXPD      (R8), Z6, Z6
-	VPADDQ      64(R8), Z6, Z6
-	VORPD       Z5, Z6, Z6
-	VADDPD      Z6, Z4, Z4
-	VSUBPD      Z6, Z4, Z4
-	VORPD       Z5, Z4, Z4
-	VSUBPD      Z3, Z4, Z4
-	VMULPD      Z2, Z4, Z4
+divided25:
+	VMINPD      Z6, Z1, Z6
+	VMINPD      Z7, Z1, Z7
+	VMAXPD      Z6, Z0, Z6
+	VMAXPD      Z7, Z0, Z7
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z6, Z8
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z7, Z9
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z6, Z10
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z7, Z11
+	VMAXPD      (R8), Z10, Z10
+	VMAXPD      (R8), Z11, Z11
+	VPADDQ      64(R8), Z10, Z10
+	VPADDQ      64(R8), Z11, Z11
+	VORPD       Z8, Z10, Z10
+	VORPD       Z9, Z11, Z11
+	VADDPD      Z10, Z6, Z6
+	VADDPD      Z11, Z7, Z7
+	VSUBPD      Z10, Z6, Z6
+	VSUBPD      Z11, Z7, Z7
+	VORPD       Z8, Z6, Z6
+	VORPD       Z9, Z7, Z7
+	VSUBPD      Z5, Z6, Z6
+	VSUBPD      Z5, Z7, Z7
+	VMULPD      Z4, Z6, Z6
+	VMULPD      Z4, Z7, Z7
+	CMPB        284(CX), $0x00
+	JNE         join26
 	CMPB        76(CX), $0x00
-	JNE         around24
-	VMOVDQU64   Z4, (BX)(R13*8)
+	JNE         around28
+	VMOVDQU64   Z6, (BX)(R14*8)
+	VMOVDQU64   Z7, 64(BX)(R14*8)
 
-stored25:
-	ADDQ $0x00000008, R13
-	SUBQ $0x00000008, R12
-	JMP  line18
+stored29:
+joined27:
+	ADDQ $0x00000010, R14
+	SUBQ $0x00000010, R13
 
-lines19:
-	CMPB 275(CX), $0x00
-	JNE  tail26
+fewer21:
+	CMPB 283(CX), $0x00
+	JNE  tail30
 
-some7:
-some27:
-	TESTQ R12, R12
-	JLE   done28
-	MOVQ  $-1, R14
-	BZHIQ R12, R14, R14
-	KMOVW R14, K1
-	TESTQ R10, R10
-	JNE   some29
+some8:
+some31:
+	TESTQ R13, R13
+	JLE   done32
+	MOVQ  $-1, R15
+	BZHIQ R13, R15, R15
+	KMOVW R15, K1
+	TESTQ R11, R11
+	JNE   some33
 
-asked30:
-	VMOVUPD.Z (DX)(R13*8), K1, Z4
+asked34:
+	VMOVUPD.Z (DX)(R14*8), K1, Z6
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPD    Z2, Z4, Z4
+	JNE       reciprocal35
+	VDIVPD    Z4, Z6, Z6
 
-divided32:
-	VMINPD      Z4, Z1, Z4
-	VMAXPD      Z4, Z0, Z4
-	VANDPD.BCST all64_8000000000000000<>+0(SB), Z4, Z5
-	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z4, Z6
-	VMAXPD      (R8), Z6, Z6
-	VPADDQ      64(R8), Z6, Z6
-	VORPD       Z5, Z6, Z6
-	VADDPD      Z6, Z4, Z4
-	VSUBPD      Z6, Z4, Z4
-	VORPD       Z5, Z4, Z4
-	VSUBPD      Z3, Z4, Z4
-	VMULPD      Z2, Z4, Z4
-	VMOVUPD     Z4, K1, (BX)(R13*8)
-	ADDQ        $0x00000008, R13
-	SUBQ        $0x00000008, R12
-	JMP         some27
+divided36:
+	VMINPD      Z6, Z1, Z6
+	VMAXPD      Z6, Z0, Z6
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z6, Z7
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z6, Z8
+	VMAXPD      (R8), Z8, Z8
+	VPADDQ      64(R8), Z8, Z8
+	VORPD       Z7, Z8, Z8
+	VADDPD      Z8, Z6, Z6
+	VSUBPD      Z8, Z6, Z6
+	VORPD       Z7, Z6, Z6
+	VSUBPD      Z5, Z6, Z6
+	VMULPD      Z4, Z6, Z6
+	CMPB        284(CX), $0x00
+	JNE         join37
+	VMOVUPD     Z6, K1, (BX)(R14*8)
 
-done28:
-	CMPB 275(CX), $0x00
-	JNE  taken33
+joined38:
+	ADDQ $0x00000008, R14
+	SUBQ $0x00000008, R13
+	JMP  some31
 
-done8:
-	ADDQ 152(CX), R11
-	MOVQ R11, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ R9
-	JNE  run5
+done32:
+	CMPB 283(CX), $0x00
+	JNE  taken39
+
+done9:
+	ADDQ      152(CX), R12
+	MOVQ      R12, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000008, SI
+	DECQ      R9
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none40
+	MOVQ      $0x00000008, R13
+	SUBQ      256(CX), R13
+	JEQ       none40
+	MOVQ      $-1, AX
+	BZHIQ     R13, AX, AX
+	KMOVW     AX, K1
+	VPERMPD   Z2, Z3, Z0
+	VMOVDQU64 Z0, K1, (R10)
+
+none40:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R14
-	ANDQ $0x3f, R14
-	JEQ  whole6
-	MOVQ $0x00000040, R12
-	SUBQ R14, R12
-	SHRQ $0x03, R12
+head10:
+	MOVQ BX, R15
+	ANDQ $0x3f, R15
+	JEQ  whole7
+	MOVQ $0x00000040, R13
+	SUBQ R15, R13
+	SHRQ $0x03, R13
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R14, BX
-	JMP  some7
+	ADDQ R15, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R10*1), R12
-	PREFETCHT1 (R12)(R13*8)
-	PREFETCHT1 64(R12)(R13*8)
-	PREFETCHT1 128(R12)(R13*8)
-	PREFETCHT1 192(R12)(R13*8)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R11*1), R13
+	PREFETCHT1 (R13)(R14*8)
+	PREFETCHT1 64(R13)(R14*8)
+	PREFETCHT1 128(R13)(R14*8)
+	PREFETCHT1 192(R13)(R14*8)
+	JMP        asked14
 
-reciprocal14:
+reciprocal15:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z7, Z7
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z8, Z8
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z9, Z9
+	JMP          divided16
+
+around19:
+	VMOVNTDQ Z6, (BX)(R14*8)
+	VMOVNTDQ Z7, 64(BX)(R14*8)
+	VMOVNTDQ Z8, 128(BX)(R14*8)
+	VMOVNTDQ Z9, 192(BX)(R14*8)
+	JMP      stored20
+
+join17:
+	VMOVDQA64 Z3, Z10
+	VPERMI2PD Z6, Z2, Z10
+	VMOVNTDQ  Z10, (R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z8, Z7, Z2
+	VMOVNTDQ  Z2, 128(R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z9, Z8, Z2
+	VMOVNTDQ  Z2, 192(R10)
+	VMOVDQA64 Z9, Z2
+	ADDQ      $0x00000100, R10
+	JMP       joined18
+
+some22:
+	LEAQ       (DX)(R11*1), R15
+	PREFETCHT1 (R15)(R14*8)
+	PREFETCHT1 64(R15)(R14*8)
+	JMP        asked23
+
+reciprocal24:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
-	VMULPD       Z8, Z4, Z4
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
-	VMULPD       Z8, Z5, Z5
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
+	VDIVPD       Z4, Z8, Z8
 	VMULPD       Z8, Z6, Z6
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
+	VDIVPD       Z4, Z8, Z8
 	VMULPD       Z8, Z7, Z7
-	JMP          divided15
+	JMP          divided25
 
-around16:
-	VMOVNTDQ Z4, (BX)(R13*8)
-	VMOVNTDQ Z5, 64(BX)(R13*8)
-	VMOVNTDQ Z6, 128(BX)(R13*8)
-	VMOVNTDQ Z7, 192(BX)(R13*8)
-	JMP      stored17
+around28:
+	VMOVNTDQ Z6, (BX)(R14*8)
+	VMOVNTDQ Z7, 64(BX)(R14*8)
+	JMP      stored29
 
-some20:
-	LEAQ       (DX)(R10*1), R14
-	PREFETCHT1 (R14)(R13*8)
-	JMP        asked21
+join26:
+	VMOVDQA64 Z3, Z8
+	VPERMI2PD Z6, Z2, Z8
+	VMOVNTDQ  Z8, (R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R10)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000080, R10
+	JMP       joined27
 
-reciprocal22:
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD       Z2, Z5, Z5
-	VMULPD       Z5, Z4, Z4
-	JMP          divided23
-
-around24:
-	VMOVNTDQ Z4, (BX)(R13*8)
-	JMP      stored25
-
-tail26:
-	TESTQ R12, R12
-	JEQ   done8
+tail30:
+	TESTQ R13, R13
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R9, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R13, R14
-	SHLQ  $0x03, R14
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R14, R15
+	SHLQ  $0x03, R15
 	LEAQ  (SP), BX
-	SUBQ  R14, BX
-	JMP   some7
+	SUBQ  R15, BX
+	JMP   some8
 
-some29:
-	LEAQ       (DX)(R10*1), R14
-	PREFETCHT1 (R14)(R13*8)
-	JMP        asked30
+some33:
+	LEAQ       (DX)(R11*1), R15
+	PREFETCHT1 (R15)(R14*8)
+	JMP        asked34
 
-reciprocal31:
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD       Z2, Z5, Z5
-	VMULPD       Z5, Z4, Z4
-	JMP          divided32
+reciprocal35:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z4, Z7, Z7
+	VMULPD       Z7, Z6, Z6
+	JMP          divided36
 
-taken33:
-	ADDQ      R12, R13
+join37:
+	VMOVDQA64   Z3, Z7
+	VPERMI2PD   Z6, Z2, Z7
+	SUBQ        R13, 256(CX)
+	JG          part41
+	VMOVNTDQ    Z7, (R10)
+	ADDQ        $0x00000040, R10
+	ADDQ        $0x08, 256(CX)
+	VPERMPD     Z6, Z3, Z2
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z6
+	VPERMPD     Z2, Z6, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
+	JMP         kept42
+
+part41:
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z2
+	VPERMPD     Z7, Z2, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
+
+kept42:
+	JMP joined38
+
+taken39:
+	ADDQ      R13, R14
 	MOVQ      248(CX), BX
-	CMPQ      R13, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R13, R12
-	SHLQ      $0x03, R12
-	ADDQ      BX, R12
-	VMOVDQU64 (SP), Z4
-	VMOVNTDQ  Z4, -64(R12)
-	JMP       whole6
+	CMPQ      R14, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R14, R13
+	SHLQ      $0x03, R13
+	ADDQ      BX, R13
+	VMOVDQU64 (SP), Z6
+	VMOVNTDQ  Z6, -64(R13)
+	JMP       whole7
 
 other2:
-step34:
+step43:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned45
 	MOVQ    BX, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -5740,43 +6379,43 @@ step34:
 	SUBQ    R10, AX
 	MOVQ    AX, DI
 	MOVQ    R10, AX
-	JMP     some37
+	JMP     some46
 
-aligned36:
-turn38:
+aligned45:
+turn47:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns49
 	MOVQ 96(CX), R11
 	MOVQ SI, R12
 
-strand41:
+strand50:
 	VBROADCASTSD (R12), Z2
 	VBROADCASTSD 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block39:
+block48:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near42
+	JEQ        near51
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
 	PREFETCHT1 192(DX)(R13*1)
 
-near42:
+near51:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal52
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided44
+	JMP     divided53
 
-reciprocal43:
+reciprocal52:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -5790,7 +6429,7 @@ reciprocal43:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided44:
+divided53:
 	VMINPD      Z4, Z1, Z4
 	VMINPD      Z5, Z1, Z5
 	VMINPD      Z6, Z1, Z6
@@ -5840,66 +6479,66 @@ divided44:
 	VMULPD      Z2, Z6, Z6
 	VMULPD      Z2, Z7, Z7
 	CMPB        76(CX), $0x00
-	JNE         around45
+	JNE         around54
 	VMOVDQU64   Z4, (BX)
 	VMOVDQU64   Z5, 64(BX)
 	VMOVDQU64   Z6, 128(BX)
 	VMOVDQU64   Z7, 192(BX)
-	JMP         stored46
+	JMP         stored55
 
-around45:
+around54:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored46:
+stored55:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R10
-	JNE  block39
+	JNE  block48
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R12
 	DECQ R11
-	JNE  strand41
+	JNE  strand50
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn47
 
-turns40:
-some37:
-some47:
+turns49:
+some46:
+some56:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done57
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near49
+	JEQ        near58
 	PREFETCHT1 (DX)(R10*1)
 
-near49:
+near58:
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand50:
+strand59:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal60
 	VDIVPD       Z2, Z4, Z4
-	JMP          divided52
+	JMP          divided61
 
-reciprocal51:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z4
 
-divided52:
+divided61:
 	VMINPD      Z4, Z1, Z4
 	VMAXPD      Z4, Z0, Z4
 	VANDPD.BCST all64_8000000000000000<>+0(SB), Z4, Z5
@@ -5919,7 +6558,7 @@ divided52:
 	ADDQ        200(CX), BX
 	ADDQ        $0x00000008, R11
 	DECQ        R10
-	JNE         strand50
+	JNE         strand59
 	SUBQ        144(CX), DX
 	SUBQ        208(CX), BX
 	SUBQ        128(CX), DX
@@ -5927,29 +6566,29 @@ divided52:
 	ADDQ        $+64, DX
 	ADDQ        $+64, BX
 	SUBQ        $0x00000008, AX
-	JMP         some47
+	JMP         some56
 
-done48:
+done57:
 	TESTQ DI, DI
-	JL    whole53
+	JL    whole62
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned36
+	JMP   aligned45
 
-whole53:
+whole62:
 	DECQ R9
-	JEQ  steps35
+	JEQ  steps44
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step43
 
-steps35:
+steps44:
 	VZEROUPPER
 	RET
 
@@ -5969,47 +6608,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block55:
+block64:
 	CMPQ       AX, $0x00000020
-	JLT        blocks56
+	JLT        blocks65
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near57
+	JEQ        near66
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
 	PREFETCHT1 192(DX)(R9*1)
 
-near57:
+near66:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded67
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded58:
+loaded67:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded68
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded59:
+loaded68:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal69
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided61
+	JMP     divided70
 
-reciprocal60:
+reciprocal69:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -6023,7 +6662,7 @@ reciprocal60:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided61:
+divided70:
 	VMINPD      Z10, Z9, Z10
 	VMINPD      Z11, Z9, Z11
 	VMINPD      Z12, Z9, Z12
@@ -6073,56 +6712,56 @@ divided61:
 	VMULPD      Z2, Z12, Z12
 	VMULPD      Z3, Z13, Z13
 	CMPB        76(CX), $0x00
-	JNE         around62
+	JNE         around71
 	VMOVDQU64   Z10, (BX)
 	VMOVDQU64   Z11, 64(BX)
 	VMOVDQU64   Z12, 128(BX)
 	VMOVDQU64   Z13, 192(BX)
-	JMP         stored63
+	JMP         stored72
 
-around62:
+around71:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored63:
+stored72:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block55
+	JMP  block64
 
-blocks56:
-some64:
+blocks65:
+some73:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done74
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded75
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded66:
+loaded75:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded76
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded67:
+loaded76:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal77
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided69
+	JMP       divided78
 
-reciprocal68:
+reciprocal77:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided69:
+divided78:
 	VMINPD      Z10, Z9, Z10
 	VMAXPD      Z10, Z8, Z10
 	VANDPD.BCST all64_8000000000000000<>+0(SB), Z10, Z11
@@ -6141,10 +6780,10 @@ divided69:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some64
+	JMP         some73
 
-done65:
-	DECQ 264(CX)
+done74:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -6180,14 +6819,14 @@ TEXT ·fakeQuantizeAVX512F16F16F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         312(CX), R8
+	MOVQ         320(CX), R8
 	MOVQ         88(CX), R9
 	TESTQ        R9, R9
 	JEQ          one1
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -6207,7 +6846,7 @@ run5:
 	VBROADCASTSS (SI), Z2
 	VBROADCASTSS 1024(SI), Z3
 	XORQ         R13, R13
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -6296,24 +6935,23 @@ stored17:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R12
-	SUBQ R13, R12
-
-line18:
-	CMPQ  R12, $0x00000020
-	JLT   lines19
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done8
 	TESTQ R10, R10
-	JNE   some20
+	JNE   some18
 
-asked21:
+asked19:
+	CMPQ      R12, $0x00000020
+	JLT       fewer20
 	VCVTPH2PS (DX)(R13*2), Z4
 	VCVTPH2PS 32(DX)(R13*2), Z5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal22
+	JNE       reciprocal21
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 
-divided23:
+divided22:
 	VMINPS      Z4, Z1, Z4
 	VMINPS      Z5, Z1, Z5
 	VMAXPS      Z4, Z0, Z4
@@ -6341,30 +6979,25 @@ divided23:
 	VCVTPS2PH   $0x00, Z4, Y4
 	VCVTPS2PH   $0x00, Z5, Y5
 	CMPB        76(CX), $0x00
-	JNE         around24
+	JNE         around23
 	VMOVDQU64   Y4, (BX)(R13*2)
 	VMOVDQU64   Y5, 32(BX)(R13*2)
 
-stored25:
+stored24:
 	ADDQ $0x00000020, R13
 	SUBQ $0x00000020, R12
-	JMP  line18
 
-lines19:
-	CMPB  275(CX), $0x00
-	JNE   tail26
-	CMPQ  R12, $0x00000010
-	JLT   fewer27
-	TESTQ R10, R10
-	JNE   some28
-
-asked29:
+fewer20:
+	CMPB      283(CX), $0x00
+	JNE       tail25
+	CMPQ      R12, $0x00000010
+	JLT       fewer26
 	VCVTPH2PS (DX)(R13*2), Z4
 	CMPB      75(CX), $0x00
-	JNE       reciprocal30
+	JNE       reciprocal27
 	VDIVPS    Z2, Z4, Z4
 
-divided31:
+divided28:
 	VMINPS      Z4, Z1, Z4
 	VMAXPS      Z4, Z0, Z4
 	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z5
@@ -6379,31 +7012,27 @@ divided31:
 	VMULPS      Z2, Z4, Z4
 	VCVTPS2PH   $0x00, Z4, Y4
 	CMPB        76(CX), $0x00
-	JNE         around32
+	JNE         around29
 	VMOVDQU64   Y4, (BX)(R13*2)
 
-stored33:
+stored30:
 	ADDQ $0x00000010, R13
 	SUBQ $0x00000010, R12
 
-fewer27:
+fewer26:
 some7:
-some34:
-	TESTQ R12, R12
-	JLE   done35
-	MOVQ  $-1, R14
-	BZHIQ R12, R14, R14
-	KMOVW R14, K1
-	TESTQ R10, R10
-	JNE   some36
-
-asked37:
+some31:
+	TESTQ       R12, R12
+	JLE         done32
+	MOVQ        $-1, R14
+	BZHIQ       R12, R14, R14
+	KMOVW       R14, K1
 	VCVTPH2PS.Z (DX)(R13*2), K1, Z4
 	CMPB        75(CX), $0x00
-	JNE         reciprocal38
+	JNE         reciprocal33
 	VDIVPS      Z2, Z4, Z4
 
-divided39:
+divided34:
 	VMINPS      Z4, Z1, Z4
 	VMAXPS      Z4, Z0, Z4
 	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z5
@@ -6420,11 +7049,11 @@ divided39:
 	VMOVDQU16   Y4, K1, (BX)(R13*2)
 	ADDQ        $0x00000010, R13
 	SUBQ        $0x00000010, R12
-	JMP         some34
+	JMP         some31
 
-done35:
-	CMPB 275(CX), $0x00
-	JNE  taken40
+done32:
+	CMPB 283(CX), $0x00
+	JNE  taken35
 
 done8:
 	ADDQ 152(CX), R11
@@ -6444,7 +7073,7 @@ head9:
 	SUBQ R14, R12
 	SHRQ $0x01, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R14, BX
@@ -6478,72 +7107,63 @@ around16:
 	VMOVNTDQ Y7, 96(BX)(R13*2)
 	JMP      stored17
 
-some20:
+some18:
 	LEAQ       (DX)(R10*1), R14
 	PREFETCHT1 (R14)(R13*2)
-	JMP        asked21
+	PREFETCHT1 64(R14)(R13*2)
+	JMP        asked19
 
-reciprocal22:
+reciprocal21:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z2, Z6, Z6
 	VMULPS       Z6, Z4, Z4
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z2, Z6, Z6
 	VMULPS       Z6, Z5, Z5
-	JMP          divided23
+	JMP          divided22
 
-around24:
+around23:
 	VMOVNTDQ Y4, (BX)(R13*2)
 	VMOVNTDQ Y5, 32(BX)(R13*2)
-	JMP      stored25
+	JMP      stored24
 
-tail26:
+tail25:
 	TESTQ R12, R12
 	JEQ   done8
 	MOVQ  BX, 248(CX)
 	CMPQ  R9, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R13, R14
 	SHLQ  $0x01, R14
 	LEAQ  (SP), BX
 	SUBQ  R14, BX
 	JMP   some7
 
-some28:
-	LEAQ       (DX)(R10*1), R14
-	PREFETCHT1 (R14)(R13*2)
-	JMP        asked29
-
-reciprocal30:
+reciprocal27:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided31
+	JMP          divided28
 
-around32:
+around29:
 	VMOVNTDQ Y4, (BX)(R13*2)
-	JMP      stored33
+	JMP      stored30
 
-some36:
-	LEAQ       (DX)(R10*1), R14
-	PREFETCHT1 (R14)(R13*2)
-	JMP        asked37
-
-reciprocal38:
+reciprocal33:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
-	JMP          divided39
+	JMP          divided34
 
-taken40:
+taken35:
 	ADDQ      R12, R13
 	MOVQ      248(CX), BX
 	CMPQ      R13, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R13, R12
 	SHLQ      $0x01, R12
 	ADDQ      BX, R12
@@ -6552,12 +7172,12 @@ taken40:
 	JMP       whole6
 
 other2:
-step41:
+step36:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned43
+	JEQ     aligned38
 	MOVQ    BX, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -6567,41 +7187,41 @@ step41:
 	SUBQ    R10, AX
 	MOVQ    AX, DI
 	MOVQ    R10, AX
-	JMP     some44
+	JMP     some39
 
-aligned43:
-turn45:
+aligned38:
+turn40:
 	CMPQ AX, 104(CX)
-	JLT  turns47
+	JLT  turns42
 	MOVQ 96(CX), R11
 	MOVQ SI, R12
 
-strand48:
+strand43:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block46:
+block41:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near49
+	JEQ        near44
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 
-near49:
+near44:
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal50
+	JNE       reciprocal45
 	VDIVPS    Z2, Z4, Z4
 	VDIVPS    Z2, Z5, Z5
 	VDIVPS    Z2, Z6, Z6
 	VDIVPS    Z2, Z7, Z7
-	JMP       divided51
+	JMP       divided46
 
-reciprocal50:
+reciprocal45:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -6615,7 +7235,7 @@ reciprocal50:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided51:
+divided46:
 	VMINPS      Z4, Z1, Z4
 	VMINPS      Z5, Z1, Z5
 	VMINPS      Z6, Z1, Z6
@@ -6669,66 +7289,66 @@ divided51:
 	VCVTPS2PH   $0x00, Z6, Y6
 	VCVTPS2PH   $0x00, Z7, Y7
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around47
 	VMOVDQU64   Y4, (BX)
 	VMOVDQU64   Y5, 32(BX)
 	VMOVDQU64   Y6, 64(BX)
 	VMOVDQU64   Y7, 96(BX)
-	JMP         stored53
+	JMP         stored48
 
-around52:
+around47:
 	VMOVNTDQ Y4, (BX)
 	VMOVNTDQ Y5, 32(BX)
 	VMOVNTDQ Y6, 64(BX)
 	VMOVNTDQ Y7, 96(BX)
 
-stored53:
+stored48:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R10
-	JNE  block46
+	JNE  block41
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand48
+	JNE  strand43
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn45
+	JMP  turn40
 
-turns47:
-some44:
-some54:
+turns42:
+some39:
+some49:
 	TESTQ      AX, AX
-	JLE        done55
+	JLE        done50
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near56
+	JEQ        near51
 	PREFETCHT1 (DX)(R10*1)
 
-near56:
+near51:
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand57:
+strand52:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	VCVTPH2PS.Z  (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal58
+	JNE          reciprocal53
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided59
+	JMP          divided54
 
-reciprocal58:
+reciprocal53:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
 
-divided59:
+divided54:
 	VMINPS      Z4, Z1, Z4
 	VMAXPS      Z4, Z0, Z4
 	VANDPS.BCST all32_80000000<>+0(SB), Z4, Z5
@@ -6749,7 +7369,7 @@ divided59:
 	ADDQ        200(CX), BX
 	ADDQ        $0x00000004, R11
 	DECQ        R10
-	JNE         strand57
+	JNE         strand52
 	SUBQ        144(CX), DX
 	SUBQ        208(CX), BX
 	SUBQ        128(CX), DX
@@ -6757,29 +7377,29 @@ divided59:
 	ADDQ        $+32, DX
 	ADDQ        $+32, BX
 	SUBQ        $0x00000010, AX
-	JMP         some54
+	JMP         some49
 
-done55:
+done50:
 	TESTQ DI, DI
-	JL    whole60
+	JL    whole55
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned43
+	JMP   aligned38
 
-whole60:
+whole55:
 	DECQ R9
-	JEQ  steps42
+	JEQ  steps37
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step41
+	JMP  step36
 
-steps42:
+steps37:
 	VZEROUPPER
 	RET
 
@@ -6799,45 +7419,45 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block62:
+block57:
 	CMPQ       AX, $0x00000040
-	JLT        blocks63
+	JLT        blocks58
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near64
+	JEQ        near59
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 
-near64:
+near59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded65
+	JEQ     loaded60
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded65:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded66
+	JEQ     loaded61
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded66:
+loaded61:
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal67
+	JNE       reciprocal62
 	VDIVPS    Z0, Z10, Z10
 	VDIVPS    Z1, Z11, Z11
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
-	JMP       divided68
+	JMP       divided63
 
-reciprocal67:
+reciprocal62:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -6851,7 +7471,7 @@ reciprocal67:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided68:
+divided63:
 	VMINPS      Z10, Z9, Z10
 	VMINPS      Z11, Z9, Z11
 	VMINPS      Z12, Z9, Z12
@@ -6905,56 +7525,56 @@ divided68:
 	VCVTPS2PH   $0x00, Z12, Y12
 	VCVTPS2PH   $0x00, Z13, Y13
 	CMPB        76(CX), $0x00
-	JNE         around69
+	JNE         around64
 	VMOVDQU64   Y10, (BX)
 	VMOVDQU64   Y11, 32(BX)
 	VMOVDQU64   Y12, 64(BX)
 	VMOVDQU64   Y13, 96(BX)
-	JMP         stored70
+	JMP         stored65
 
-around69:
+around64:
 	VMOVNTDQ Y10, (BX)
 	VMOVNTDQ Y11, 32(BX)
 	VMOVNTDQ Y12, 64(BX)
 	VMOVNTDQ Y13, 96(BX)
 
-stored70:
+stored65:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block62
+	JMP  block57
 
-blocks63:
-some71:
+blocks58:
+some66:
 	TESTQ     AX, AX
-	JLE       done72
+	JLE       done67
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded73
+	JEQ       loaded68
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded73:
+loaded68:
 	CMPB      73(CX), $0x00
-	JEQ       loaded74
+	JEQ       loaded69
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded74:
+loaded69:
 	VCVTPH2PS.Z (DX), K1, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal75
+	JNE         reciprocal70
 	VDIVPS      Z0, Z10, Z10
-	JMP         divided76
+	JMP         divided71
 
-reciprocal75:
+reciprocal70:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided76:
+divided71:
 	VMINPS      Z10, Z9, Z10
 	VMAXPS      Z10, Z8, Z10
 	VANDPS.BCST all32_80000000<>+0(SB), Z10, Z11
@@ -6974,10 +7594,10 @@ divided76:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some71
+	JMP         some66
 
-done72:
-	DECQ 264(CX)
+done67:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -7001,7 +7621,7 @@ TEXT ·fakeQuantizeAVX512BF16BF16F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         312(CX), R8
+	MOVQ         320(CX), R8
 	VPBROADCASTQ all32_ffff0000<>+0(SB), Z0
 	VPBROADCASTQ all32_10000<>+0(SB), Z1
 	VPBROADCASTQ all32_7fff<>+0(SB), Z2
@@ -7015,7 +7635,7 @@ TEXT ·fakeQuantizeAVX512BF16BF16F8(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z6
 	VBROADCASTSS 64(CX), Z7
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -7035,7 +7655,7 @@ run5:
 	VBROADCASTSS (SI), Z8
 	VBROADCASTSS 1024(SI), Z9
 	XORQ         R13, R13
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -7144,25 +7764,24 @@ stored17:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R12
-	SUBQ R13, R12
-
-line18:
-	CMPQ  R12, $0x00000020
-	JLT   lines19
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done8
 	TESTQ R10, R10
-	JNE   some20
+	JNE   some18
 
-asked21:
+asked19:
+	CMPQ      R12, $0x00000020
+	JLT       fewer20
 	VMOVDQU32 (DX)(R13*2), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z0, Z11, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal22
+	JNE       reciprocal21
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 
-divided23:
+divided22:
 	VMINPS      Z10, Z7, Z10
 	VMINPS      Z11, Z7, Z11
 	VMAXPS      Z10, Z6, Z10
@@ -7200,30 +7819,25 @@ divided23:
 	VMOVDQA64   Z12, Z10
 	VPERMT2W    Z13, Z5, Z10
 	CMPB        76(CX), $0x00
-	JNE         around24
+	JNE         around23
 	VMOVDQU64   Z10, (BX)(R13*2)
 
-stored25:
+stored24:
 	ADDQ $0x00000020, R13
 	SUBQ $0x00000020, R12
-	JMP  line18
 
-lines19:
-	CMPB  275(CX), $0x00
-	JNE   tail26
-	CMPQ  R12, $0x00000010
-	JLT   fewer27
-	TESTQ R10, R10
-	JNE   some28
-
-asked29:
+fewer20:
+	CMPB      283(CX), $0x00
+	JNE       tail25
+	CMPQ      R12, $0x00000010
+	JLT       fewer26
 	VPMOVZXWD (DX)(R13*2), Z10
 	VPSLLD    $0x10, Z10, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal30
+	JNE       reciprocal27
 	VDIVPS    Z8, Z10, Z10
 
-divided31:
+divided28:
 	VMINPS      Z10, Z7, Z10
 	VMAXPS      Z10, Z6, Z10
 	VANDPS.BCST all32_80000000<>+0(SB), Z10, Z11
@@ -7244,32 +7858,28 @@ divided31:
 	VPSRLD      $0x10, Z11, Z10
 	VPMOVDW     Z10, Y10
 	CMPB        76(CX), $0x00
-	JNE         around32
+	JNE         around29
 	VMOVDQU64   Y10, (BX)(R13*2)
 
-stored33:
+stored30:
 	ADDQ $0x00000010, R13
 	SUBQ $0x00000010, R12
 
-fewer27:
+fewer26:
 some7:
-some34:
-	TESTQ R12, R12
-	JLE   done35
-	MOVQ  $-1, R14
-	BZHIQ R12, R14, R14
-	KMOVW R14, K1
-	TESTQ R10, R10
-	JNE   some36
-
-asked37:
+some31:
+	TESTQ       R12, R12
+	JLE         done32
+	MOVQ        $-1, R14
+	BZHIQ       R12, R14, R14
+	KMOVW       R14, K1
 	VPMOVZXWD.Z (DX)(R13*2), K1, Z10
 	VPSLLD      $0x10, Z10, Z10
 	CMPB        75(CX), $0x00
-	JNE         reciprocal38
+	JNE         reciprocal33
 	VDIVPS      Z8, Z10, Z10
 
-divided39:
+divided34:
 	VMINPS      Z10, Z7, Z10
 	VMAXPS      Z10, Z6, Z10
 	VANDPS.BCST all32_80000000<>+0(SB), Z10, Z11
@@ -7292,11 +7902,11 @@ divided39:
 	VMOVDQU16   Y10, K1, (BX)(R13*2)
 	ADDQ        $0x00000010, R13
 	SUBQ        $0x00000010, R12
-	JMP         some34
+	JMP         some31
 
-done35:
-	CMPB 275(CX), $0x00
-	JNE  taken40
+done32:
+	CMPB 283(CX), $0x00
+	JNE  taken35
 
 done8:
 	ADDQ 152(CX), R11
@@ -7316,7 +7926,7 @@ head9:
 	SUBQ R14, R12
 	SHRQ $0x01, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R14, BX
@@ -7348,71 +7958,62 @@ around16:
 	VMOVNTDQ Z11, 64(BX)(R13*2)
 	JMP      stored17
 
-some20:
+some18:
 	LEAQ       (DX)(R10*1), R14
 	PREFETCHT1 (R14)(R13*2)
-	JMP        asked21
+	PREFETCHT1 64(R14)(R13*2)
+	JMP        asked19
 
-reciprocal22:
+reciprocal21:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z8, Z12, Z12
 	VMULPS       Z12, Z10, Z10
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z8, Z12, Z12
 	VMULPS       Z12, Z11, Z11
-	JMP          divided23
+	JMP          divided22
 
-around24:
+around23:
 	VMOVNTDQ Z10, (BX)(R13*2)
-	JMP      stored25
+	JMP      stored24
 
-tail26:
+tail25:
 	TESTQ R12, R12
 	JEQ   done8
 	MOVQ  BX, 248(CX)
 	CMPQ  R9, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R13, R14
 	SHLQ  $0x01, R14
 	LEAQ  (SP), BX
 	SUBQ  R14, BX
 	JMP   some7
 
-some28:
-	LEAQ       (DX)(R10*1), R14
-	PREFETCHT1 (R14)(R13*2)
-	JMP        asked29
-
-reciprocal30:
+reciprocal27:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z8, Z11, Z11
 	VMULPS       Z11, Z10, Z10
-	JMP          divided31
+	JMP          divided28
 
-around32:
+around29:
 	VMOVNTDQ Y10, (BX)(R13*2)
-	JMP      stored33
+	JMP      stored30
 
-some36:
-	LEAQ       (DX)(R10*1), R14
-	PREFETCHT1 (R14)(R13*2)
-	JMP        asked37
-
-reciprocal38:
+reciprocal33:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z8, Z11, Z11
 	VMULPS       Z11, Z10, Z10
-	JMP          divided39
+	JMP          divided34
 
-taken40:
+taken35:
 	ADDQ      R12, R13
 	MOVQ      248(CX), BX
 	CMPQ      R13, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R13, R12
 	SHLQ      $0x01, R12
 	ADDQ      BX, R12
@@ -7421,12 +8022,12 @@ taken40:
 	JMP       whole6
 
 other2:
-step41:
+step36:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned43
+	JEQ     aligned38
 	MOVQ    BX, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -7436,28 +8037,28 @@ step41:
 	SUBQ    R10, AX
 	MOVQ    AX, DI
 	MOVQ    R10, AX
-	JMP     some44
+	JMP     some39
 
-aligned43:
-turn45:
+aligned38:
+turn40:
 	CMPQ AX, 104(CX)
-	JLT  turns47
+	JLT  turns42
 	MOVQ 96(CX), R11
 	MOVQ SI, R12
 
-strand48:
+strand43:
 	VBROADCASTSS (R12), Z8
 	VBROADCASTSS 1024(R12), Z9
 	MOVQ         104(CX), R10
 
-block46:
+block41:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near49
+	JEQ        near44
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 
-near49:
+near44:
 	VMOVDQU32 (DX), Z11
 	VPSLLD    $0x10, Z11, Z10
 	VPANDD    Z0, Z11, Z11
@@ -7465,14 +8066,14 @@ near49:
 	VPSLLD    $0x10, Z13, Z12
 	VPANDD    Z0, Z13, Z13
 	CMPB      75(CX), $0x00
-	JNE       reciprocal50
+	JNE       reciprocal45
 	VDIVPS    Z8, Z10, Z10
 	VDIVPS    Z8, Z11, Z11
 	VDIVPS    Z8, Z12, Z12
 	VDIVPS    Z8, Z13, Z13
-	JMP       divided51
+	JMP       divided46
 
-reciprocal50:
+reciprocal45:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -7486,7 +8087,7 @@ reciprocal50:
 	VDIVPS       Z8, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided51:
+divided46:
 	VMINPS      Z10, Z7, Z10
 	VMINPS      Z11, Z7, Z11
 	VMINPS      Z12, Z7, Z12
@@ -7560,63 +8161,63 @@ divided51:
 	VMOVDQA64   Z16, Z11
 	VPERMT2W    Z17, Z5, Z11
 	CMPB        76(CX), $0x00
-	JNE         around52
+	JNE         around47
 	VMOVDQU64   Z10, (BX)
 	VMOVDQU64   Z11, 64(BX)
-	JMP         stored53
+	JMP         stored48
 
-around52:
+around47:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored53:
+stored48:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R10
-	JNE  block46
+	JNE  block41
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand48
+	JNE  strand43
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn45
+	JMP  turn40
 
-turns47:
-some44:
-some54:
+turns42:
+some39:
+some49:
 	TESTQ      AX, AX
-	JLE        done55
+	JLE        done50
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near56
+	JEQ        near51
 	PREFETCHT1 (DX)(R10*1)
 
-near56:
+near51:
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand57:
+strand52:
 	VBROADCASTSS (R11), Z8
 	VBROADCASTSS 1024(R11), Z9
 	VPMOVZXWD.Z  (DX), K1, Z10
 	VPSLLD       $0x10, Z10, Z10
 	CMPB         75(CX), $0x00
-	JNE          reciprocal58
+	JNE          reciprocal53
 	VDIVPS       Z8, Z10, Z10
-	JMP          divided59
+	JMP          divided54
 
-reciprocal58:
+reciprocal53:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z8, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided59:
+divided54:
 	VMINPS      Z10, Z7, Z10
 	VMAXPS      Z10, Z6, Z10
 	VANDPS.BCST all32_80000000<>+0(SB), Z10, Z11
@@ -7643,7 +8244,7 @@ divided59:
 	ADDQ        200(CX), BX
 	ADDQ        $0x00000004, R11
 	DECQ        R10
-	JNE         strand57
+	JNE         strand52
 	SUBQ        144(CX), DX
 	SUBQ        208(CX), BX
 	SUBQ        128(CX), DX
@@ -7651,29 +8252,29 @@ divided59:
 	ADDQ        $+32, DX
 	ADDQ        $+32, BX
 	SUBQ        $0x00000010, AX
-	JMP         some54
+	JMP         some49
 
-done55:
+done50:
 	TESTQ DI, DI
-	JL    whole60
+	JL    whole55
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned43
+	JMP   aligned38
 
-whole60:
+whole55:
 	DECQ R9
-	JEQ  steps42
+	JEQ  steps37
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step41
+	JMP  step36
 
-steps42:
+steps37:
 	VZEROUPPER
 	RET
 
@@ -7693,32 +8294,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block62:
+block57:
 	CMPQ       AX, $0x00000040
-	JLT        blocks63
+	JLT        blocks58
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near64
+	JEQ        near59
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 
-near64:
+near59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded65
+	JEQ     loaded60
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z5
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded65:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded66
+	JEQ     loaded61
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded66:
+loaded61:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -7728,14 +8329,14 @@ loaded66:
 	VPMOVZXWD 96(DX), Z18
 	VPSLLD    $0x10, Z18, Z18
 	CMPB      75(CX), $0x00
-	JNE       reciprocal67
+	JNE       reciprocal62
 	VDIVPS    Z0, Z15, Z15
 	VDIVPS    Z5, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
 	VDIVPS    Z8, Z18, Z18
-	JMP       divided68
+	JMP       divided63
 
-reciprocal67:
+reciprocal62:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z0, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -7749,7 +8350,7 @@ reciprocal67:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided68:
+divided63:
 	VMINPS      Z15, Z14, Z15
 	VMINPS      Z16, Z14, Z16
 	VMINPS      Z17, Z14, Z17
@@ -7823,53 +8424,53 @@ divided68:
 	VMOVDQA64   Z21, Z16
 	VPERMT2W    Z22, Z6, Z16
 	CMPB        76(CX), $0x00
-	JNE         around69
+	JNE         around64
 	VMOVDQU64   Z15, (BX)
 	VMOVDQU64   Z16, 64(BX)
-	JMP         stored70
+	JMP         stored65
 
-around69:
+around64:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored70:
+stored65:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block62
+	JMP  block57
 
-blocks63:
-some71:
+blocks58:
+some66:
 	TESTQ     AX, AX
-	JLE       done72
+	JLE       done67
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded73
+	JEQ       loaded68
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded73:
+loaded68:
 	CMPB      73(CX), $0x00
-	JEQ       loaded74
+	JEQ       loaded69
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded74:
+loaded69:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	CMPB        75(CX), $0x00
-	JNE         reciprocal75
+	JNE         reciprocal70
 	VDIVPS      Z0, Z15, Z15
-	JMP         divided76
+	JMP         divided71
 
-reciprocal75:
+reciprocal70:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided76:
+divided71:
 	VMINPS      Z15, Z14, Z15
 	VMAXPS      Z15, Z13, Z15
 	VANDPS.BCST all32_80000000<>+0(SB), Z15, Z16
@@ -7895,10 +8496,10 @@ divided76:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some71
+	JMP         some66
 
-done72:
-	DECQ 264(CX)
+done67:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -7928,7 +8529,7 @@ TEXT ·fakeQuantizeAVX2F32F32(SB), NOSPLIT, $256-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -7942,7 +8543,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near5
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near5
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -7959,12 +8560,12 @@ run6:
 	VBROADCASTSS 2560(SI), Y1
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep9
 
 kept10:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share11
 
 begun12:
@@ -8002,12 +8603,12 @@ stored16:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step7
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg17
 	CMPQ R11, AX
 	JEQ  done8
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends18
 
 end19:
@@ -8037,7 +8638,7 @@ share11:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun12
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -8067,7 +8668,7 @@ rest21:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step7
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -8087,9 +8688,9 @@ first20:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone23
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y5
@@ -8118,7 +8719,7 @@ divide4:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near24
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near24
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -8131,12 +8732,12 @@ near24:
 run25:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep28
 
 kept29:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share30
 
 begun31:
@@ -8178,12 +8779,12 @@ stored37:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step26
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg38
 	CMPQ R11, AX
 	JEQ  done27
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends39
 
 end40:
@@ -8213,7 +8814,7 @@ share30:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun31
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -8252,7 +8853,7 @@ rest42:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step26
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -8272,9 +8873,9 @@ first41:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone44
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y4
@@ -8904,7 +9505,7 @@ stored109:
 	JMP  some102
 
 done103:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -8934,7 +9535,7 @@ TEXT ·fakeQuantizeAVX2F64F64(SB), NOSPLIT, $256-16
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Y0
 	VBROADCASTSD 64(CX), Y1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -8946,7 +9547,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -8959,12 +9560,12 @@ near4:
 run5:
 	VBROADCASTSD (SI), Y2
 	VBROADCASTSD 1024(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share10
 
 begun11:
@@ -9006,12 +9607,12 @@ stored17:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg18
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends19
 
 end20:
@@ -9041,7 +9642,7 @@ share10:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun11
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -9080,7 +9681,7 @@ rest22:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x03, R12
 	LEAQ (BX)(R12*1), BX
@@ -9100,9 +9701,9 @@ first21:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x03, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone24
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y4
@@ -9558,7 +10159,7 @@ stored73:
 	JMP  some66
 
 done67:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -9613,7 +10214,7 @@ run6:
 	VBROADCASTSS 2560(SI), Y1
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep9
 
 kept10:
@@ -9658,7 +10259,7 @@ stored14:
 	CMPQ R11, AX
 	JEQ  done8
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends15
 
 end16:
@@ -9711,7 +10312,7 @@ near17:
 run18:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep21
 
 kept22:
@@ -9760,7 +10361,7 @@ stored28:
 	CMPQ R11, AX
 	JEQ  done20
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends29
 
 end30:
@@ -10100,7 +10701,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
 	JEQ   none66
 	LEAQ  16640(R8), R9
@@ -10406,7 +11007,7 @@ stored96:
 	JMP  some89
 
 done90:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -10461,7 +11062,7 @@ run6:
 	VBROADCASTSS 2560(SI), Y1
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep9
 
 kept10:
@@ -10512,7 +11113,7 @@ stored14:
 	CMPQ R11, AX
 	JEQ  done8
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends15
 
 end16:
@@ -10564,7 +11165,7 @@ near17:
 run18:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep21
 
 kept22:
@@ -10623,7 +11224,7 @@ stored28:
 	CMPQ R11, AX
 	JEQ  done20
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends29
 
 end30:
@@ -10990,7 +11591,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
 	JEQ   none66
 	LEAQ  16640(R8), R9
@@ -11344,7 +11945,7 @@ stored96:
 	JMP  some89
 
 done90:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -11398,7 +11999,7 @@ TEXT ·fakeQuantizeAVX2F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         312(CX), R8
+	MOVQ         320(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -11575,7 +12176,7 @@ stored19:
 	JMP  some12
 
 done13:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -11599,7 +12200,7 @@ TEXT ·fakeQuantizeAVX2F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         312(CX), R8
+	MOVQ         320(CX), R8
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD (SI), Y1
 	VBROADCASTSD (DI), Y2
@@ -11776,7 +12377,7 @@ stored19:
 	JMP  some12
 
 done13:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -11800,7 +12401,7 @@ TEXT ·fakeQuantizeAVX2F16F16F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         312(CX), R8
+	MOVQ         320(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -11979,7 +12580,7 @@ stored19:
 	JMP  some12
 
 done13:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -12003,7 +12604,7 @@ TEXT ·fakeQuantizeAVX2BF16BF16F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         312(CX), R8
+	MOVQ         320(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -12210,7 +12811,7 @@ stored19:
 	JMP  some12
 
 done13:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX

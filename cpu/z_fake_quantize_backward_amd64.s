@@ -22,13 +22,13 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
-	CMPB         277(CX), $0x00
+	CMPB         286(CX), $0x00
 	JEQ          other2
 	CMPQ         AX, $0x10
 	JGT          run3
-	CMPB         279(CX), $0x00
+	CMPB         288(CX), $0x00
 	JEQ          run3
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          run3
 	VPXORD       Z2, Z2, Z2
 	MOVQ         $-1, R8
@@ -105,12 +105,12 @@ stored14:
 	VPERMILPS     $0xb1, Z3, Z4
 	VADDPS        Z4, Z3, Z3
 	VEXTRACTF64X4 $0x01, Z3, Y4
-	MOVQ          296(CX), R8
-	VMOVSS        X3, (R8)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), R8
-	VMOVSS        X4, (R8)
+	VMOVSS        X3, (R8)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), R8
+	VMOVSS        X4, (R8)
+	ADDQ          $0x00000004, 312(CX)
 	ADDQ          152(CX), DX
 	ADDQ          184(CX), BX
 	ADDQ          216(CX), SI
@@ -128,7 +128,7 @@ run3:
 	VBROADCASTSS 1024(DI), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept17
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
@@ -595,7 +595,7 @@ stored59:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z7, Z5, Z5
 	VADDPS        Z8, Z6, Z6
@@ -613,18 +613,18 @@ done6:
 	VPERMILPS     $0xb1, Z2, Z3
 	VADDPS        Z3, Z2, Z2
 	VEXTRACTF64X4 $0x01, Z2, Y3
-	MOVQ          296(CX), DX
-	VMOVSS        X2, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X3, (DX)
+	VMOVSS        X2, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X3, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z2
-	VPADDD.BCST 280(CX), Z2, Z2
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z2, Z2
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z2, Z3
 	VPERMI2PS   Z6, Z5, Z3
 	VMOVUPS     Z3, (R9)(DX*1)
@@ -1801,13 +1801,13 @@ TEXT ·fakeQuantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z1
 	VBROADCASTSS 64(CX), Z2
-	CMPB         277(CX), $0x00
+	CMPB         286(CX), $0x00
 	JEQ          other2
 	CMPQ         AX, $0x10
 	JGT          run3
-	CMPB         279(CX), $0x00
+	CMPB         288(CX), $0x00
 	JEQ          run3
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          run3
 	VPXORD       Z3, Z3, Z3
 	MOVQ         $-1, R8
@@ -1831,7 +1831,7 @@ vector9:
 	PREFETCHT0   (SI)(R8*1)
 
 near10:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind12
 	VCVTPH2PS.Z (BX), K1, Z8
 	JMP         done11
@@ -1860,7 +1860,7 @@ divided15:
 	VCMPPS      $0x00, Z4, Z8, K2
 	VCMPPS      $0x0c, Z4, Z8, K3
 	VSUBPS      Z0, Z8, K2, Z4
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind17
 	VCVTPH2PS.Z (DX), K1, Z0
 	JMP         done16
@@ -1879,7 +1879,7 @@ done16:
 	KANDW     K1, K3, K3
 	VADDPS    Z0, Z7, K3, Z7
 	VMOVAPS.Z Z0, K2, Z0
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind20
 	VCVTPS2PH $0x00, Z0, Y0
 	CMPQ      AX, $0x10
@@ -1918,12 +1918,12 @@ done19:
 	VPERMILPS     $0xb1, Z0, Z4
 	VADDPS        Z4, Z0, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y4
-	MOVQ          296(CX), R8
-	VMOVSS        X0, (R8)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), R8
-	VMOVSS        X4, (R8)
+	VMOVSS        X0, (R8)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), R8
+	VMOVSS        X4, (R8)
+	ADDQ          $0x00000004, 312(CX)
 	ADDQ          152(CX), DX
 	ADDQ          184(CX), BX
 	ADDQ          216(CX), SI
@@ -1941,7 +1941,7 @@ run3:
 	VBROADCASTSS 1024(DI), Z4
 	VSUBPS       Z4, Z1, Z5
 	VSUBPS       Z4, Z2, Z4
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept26
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
@@ -1982,7 +1982,7 @@ next4:
 	PREFETCHT0 64(SI)(R12*1)
 
 near28:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind30
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
@@ -2025,7 +2025,7 @@ divided33:
 	VCMPPS      $0x0c, Z19, Z17, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind35
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
@@ -2051,7 +2051,7 @@ done34:
 	VADDPS    Z15, Z11, K4, Z11
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind38
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
@@ -2083,7 +2083,7 @@ stored43:
 	JMP done37
 
 done37:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind45
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
@@ -2126,7 +2126,7 @@ divided48:
 	VCMPPS      $0x0c, Z19, Z17, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind50
 	VCVTPH2PS   64(DX), Z14
 	VCVTPH2PS   96(DX), Z15
@@ -2152,7 +2152,7 @@ done49:
 	VADDPS    Z15, Z13, K4, Z13
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind53
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
@@ -2203,7 +2203,7 @@ rest5:
 	PREFETCHT0 (SI)(R12*1)
 
 near60:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind62
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
@@ -2246,7 +2246,7 @@ divided65:
 	VCMPPS      $0x0c, Z19, Z17, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind67
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
@@ -2272,7 +2272,7 @@ done66:
 	VADDPS    Z15, Z11, K4, Z11
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind70
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
@@ -2320,7 +2320,7 @@ near76:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind78
 	VCVTPH2PS.Z 64(BX), K1, Z14
 	JMP         done77
@@ -2349,7 +2349,7 @@ divided81:
 	VCMPPS      $0x00, Z16, Z15, K2
 	VCMPPS      $0x0c, Z16, Z15, K3
 	VSUBPS      Z14, Z15, K2, Z16
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind83
 	VCVTPH2PS.Z 64(DX), K1, Z14
 	JMP         done82
@@ -2368,7 +2368,7 @@ done82:
 	KANDW     K1, K3, K3
 	VADDPS    Z14, Z12, K3, Z12
 	VMOVAPS.Z Z14, K2, Z14
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind86
 	VCVTPS2PH $0x00, Z14, Y14
 	CMPQ      R8, $0x10
@@ -2413,7 +2413,7 @@ near92:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind94
 	VCVTPH2PS.Z 96(BX), K1, Z14
 	JMP         done93
@@ -2442,7 +2442,7 @@ divided97:
 	VCMPPS      $0x00, Z4, Z14, K2
 	VCMPPS      $0x0c, Z4, Z14, K3
 	VSUBPS      Z3, Z14, K2, Z4
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind99
 	VCVTPH2PS.Z 96(DX), K1, Z3
 	JMP         done98
@@ -2461,7 +2461,7 @@ done98:
 	KANDW     K1, K3, K3
 	VADDPS    Z3, Z13, K3, Z13
 	VMOVAPS.Z Z3, K2, Z3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind102
 	VCVTPS2PH $0x00, Z3, Y3
 	CMPQ      R8, $0x10
@@ -2509,7 +2509,7 @@ near108:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind110
 	VCVTPH2PS.Z (BX), K1, Z14
 	JMP         done109
@@ -2538,7 +2538,7 @@ divided113:
 	VCMPPS      $0x00, Z16, Z15, K2
 	VCMPPS      $0x0c, Z16, Z15, K3
 	VSUBPS      Z14, Z15, K2, Z16
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind115
 	VCVTPH2PS.Z (DX), K1, Z14
 	JMP         done114
@@ -2557,7 +2557,7 @@ done114:
 	KANDW     K1, K3, K3
 	VADDPS    Z14, Z10, K3, Z10
 	VMOVAPS.Z Z14, K2, Z14
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind118
 	VCVTPS2PH $0x00, Z14, Y14
 	CMPQ      R8, $0x10
@@ -2602,7 +2602,7 @@ near124:
 	MOVQ        $-1, R12
 	BZHIQ       R8, R12, R12
 	KMOVW       R12, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind126
 	VCVTPH2PS.Z 32(BX), K1, Z14
 	JMP         done125
@@ -2631,7 +2631,7 @@ divided129:
 	VCMPPS      $0x00, Z4, Z14, K2
 	VCMPPS      $0x0c, Z4, Z14, K3
 	VSUBPS      Z3, Z14, K2, Z4
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind131
 	VCVTPH2PS.Z 32(DX), K1, Z3
 	JMP         done130
@@ -2650,7 +2650,7 @@ done130:
 	KANDW     K1, K3, K3
 	VADDPS    Z3, Z11, K3, Z11
 	VMOVAPS.Z Z3, K2, Z3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind134
 	VCVTPS2PH $0x00, Z3, Y3
 	CMPQ      R8, $0x10
@@ -2682,7 +2682,7 @@ done133:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z8, Z6, Z6
 	VADDPS        Z9, Z7, Z7
@@ -2700,18 +2700,18 @@ done6:
 	VPERMILPS     $0xb1, Z3, Z4
 	VADDPS        Z4, Z3, Z3
 	VEXTRACTF64X4 $0x01, Z3, Y4
-	MOVQ          296(CX), DX
-	VMOVSS        X3, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X4, (DX)
+	VMOVSS        X3, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X4, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z3
-	VPADDD.BCST 280(CX), Z3, Z3
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z3, Z3
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z3, Z4
 	VPERMI2PS   Z7, Z6, Z4
 	VMOVUPS     Z4, (R9)(DX*1)
@@ -2797,7 +2797,7 @@ block145:
 	PREFETCHT1 64(BX)(R14*1)
 
 near148:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind150
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
@@ -2840,7 +2840,7 @@ divided153:
 	VCMPPS      $0x0c, Z19, Z17, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind155
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
@@ -2866,7 +2866,7 @@ done154:
 	VADDPS    Z15, Z11, K4, Z11
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind158
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
@@ -2898,7 +2898,7 @@ stored163:
 	JMP done157
 
 done157:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind165
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
@@ -2941,7 +2941,7 @@ divided168:
 	VCMPPS      $0x0c, Z19, Z17, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind170
 	VCVTPH2PS   64(DX), Z14
 	VCVTPH2PS   96(DX), Z15
@@ -2967,7 +2967,7 @@ done169:
 	VADDPS    Z15, Z13, K4, Z13
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind173
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
@@ -3046,7 +3046,7 @@ strand182:
 	VBROADCASTSS 1024(R12), Z4
 	VSUBPS       Z4, Z1, Z5
 	VSUBPS       Z4, Z2, Z4
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind184
 	VCVTPH2PS.Z  (BX), K1, Z6
 	JMP          done183
@@ -3075,7 +3075,7 @@ divided187:
 	VCMPPS      $0x00, Z4, Z6, K2
 	VCMPPS      $0x0c, Z4, Z6, K3
 	VSUBPS      Z3, Z6, K2, Z4
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind189
 	VCVTPH2PS.Z (DX), K1, Z3
 	JMP         done188
@@ -3098,7 +3098,7 @@ done188:
 	VADDPS    Z4, Z5, Z4
 	VMOVUPS   Z4, K1, (R10)
 	VMOVAPS.Z Z3, K2, Z3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind192
 	VCVTPS2PH $0x00, Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
@@ -3197,7 +3197,7 @@ loaded199:
 	VMOVUPS 64(R8), Z4
 
 loaded200:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind202
 	VCVTPH2PS (BX), Z15
 	VCVTPH2PS 32(BX), Z16
@@ -3244,7 +3244,7 @@ divided205:
 	VCMPPS      $0x0c, Z20, Z18, K4
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind207
 	VCVTPH2PS   (DX), Z15
 	VCVTPH2PS   32(DX), Z16
@@ -3270,7 +3270,7 @@ done206:
 	VADDPS    Z16, Z12, K4, Z12
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind210
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -3314,7 +3314,7 @@ loaded216:
 	VMOVUPS 192(R8), Z4
 
 loaded217:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind219
 	VCVTPH2PS 64(BX), Z15
 	VCVTPH2PS 96(BX), Z16
@@ -3361,7 +3361,7 @@ divided222:
 	VCMPPS      $0x0c, Z20, Z18, K4
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind224
 	VCVTPH2PS   64(DX), Z15
 	VCVTPH2PS   96(DX), Z16
@@ -3387,7 +3387,7 @@ done223:
 	VADDPS    Z16, Z14, K4, Z14
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind227
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -3466,7 +3466,7 @@ loaded237:
 	VMOVUPS 64(R8)(R11*4), Z4
 
 loaded238:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind240
 	VCVTPH2PS (BX)(R11*2), Z7
 	VCVTPH2PS 32(BX)(R11*2), Z8
@@ -3513,7 +3513,7 @@ divided243:
 	VCMPPS      $0x0c, Z12, Z10, K4
 	VSUBPS      Z7, Z9, K1, Z11
 	VSUBPS      Z8, Z10, K2, Z12
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind245
 	VCVTPH2PS   (DX)(R11*2), Z7
 	VCVTPH2PS   32(DX)(R11*2), Z8
@@ -3551,7 +3551,7 @@ done244:
 	VMOVUPS   Z10, 64(R10)(R11*4)
 	VMOVAPS.Z Z7, K1, Z7
 	VMOVAPS.Z Z8, K2, Z8
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind248
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
@@ -3618,7 +3618,7 @@ loaded257:
 	VMOVUPS.Z (R8), K1, Z3
 
 loaded258:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind260
 	VCVTPH2PS.Z (BX), K1, Z0
 	JMP         done259
@@ -3649,7 +3649,7 @@ divided263:
 	VCMPPS      $0x00, Z4, Z2, K2
 	VCMPPS      $0x0c, Z4, Z2, K3
 	VSUBPS      Z0, Z2, K2, Z4
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind265
 	VCVTPH2PS.Z (DX), K1, Z0
 	JMP         done264
@@ -3672,7 +3672,7 @@ done264:
 	VADDPS    Z2, Z4, Z2
 	VMOVUPS   Z2, K1, (R10)
 	VMOVAPS.Z Z0, K2, Z0
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind268
 	VCVTPS2PH $0x00, Z0, Y0
 	VMOVDQU16 Y0, K1, (SI)
@@ -3745,20 +3745,20 @@ TEXT ·fakeQuantizeBackwardAVX512F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         312(CX), R11
+	MOVQ         320(CX), R11
 	MOVQ         88(CX), R12
 	TESTQ        R12, R12
 	JEQ          one1
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
-	CMPB         277(CX), $0x00
+	CMPB         286(CX), $0x00
 	JEQ          other2
 	CMPQ         AX, $0x10
 	JGT          run3
-	CMPB         279(CX), $0x00
+	CMPB         288(CX), $0x00
 	JEQ          run3
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          run3
 	VPXORD       Z2, Z2, Z2
 	MOVQ         $-1, R8
@@ -3842,12 +3842,12 @@ stored14:
 	VPERMILPS     $0xb1, Z3, Z4
 	VADDPS        Z4, Z3, Z3
 	VEXTRACTF64X4 $0x01, Z3, Y4
-	MOVQ          296(CX), R8
-	VMOVSS        X3, (R8)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), R8
-	VMOVSS        X4, (R8)
+	VMOVSS        X3, (R8)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), R8
+	VMOVSS        X4, (R8)
+	ADDQ          $0x00000004, 312(CX)
 	ADDQ          152(CX), DX
 	ADDQ          184(CX), BX
 	ADDQ          216(CX), SI
@@ -3865,7 +3865,7 @@ run3:
 	VBROADCASTSS 1024(DI), Z3
 	VSUBPS       Z3, Z0, Z4
 	VSUBPS       Z3, Z1, Z3
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept17
 	VPXORD       Z5, Z5, Z5
 	VPXORD       Z6, Z6, Z6
@@ -4402,7 +4402,7 @@ stored59:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z7, Z5, Z5
 	VADDPS        Z8, Z6, Z6
@@ -4420,18 +4420,18 @@ done6:
 	VPERMILPS     $0xb1, Z2, Z3
 	VADDPS        Z3, Z2, Z2
 	VEXTRACTF64X4 $0x01, Z2, Y3
-	MOVQ          296(CX), DX
-	VMOVSS        X2, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X3, (DX)
+	VMOVSS        X2, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X3, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z2
-	VPADDD.BCST 280(CX), Z2, Z2
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z2, Z2
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z2, Z3
 	VPERMI2PS   Z6, Z5, Z3
 	VMOVUPS     Z3, (R9)(DX*1)
@@ -5234,7 +5234,7 @@ TEXT ·fakeQuantizeBackwardAVX512F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         312(CX), R11
+	MOVQ         320(CX), R11
 	MOVQ         88(CX), R12
 	TESTQ        R12, R12
 	JEQ          one1
@@ -5726,7 +5726,7 @@ TEXT ·fakeQuantizeBackwardAVX512H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         312(CX), R11
+	MOVQ         320(CX), R11
 	VPMOVZXBW    odd16<>+0(SB), Z0
 	MOVQ         88(CX), R12
 	TESTQ        R12, R12
@@ -5734,13 +5734,13 @@ TEXT ·fakeQuantizeBackwardAVX512H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z1
 	VBROADCASTSS 64(CX), Z2
-	CMPB         277(CX), $0x00
+	CMPB         286(CX), $0x00
 	JEQ          other2
 	CMPQ         AX, $0x10
 	JGT          run3
-	CMPB         279(CX), $0x00
+	CMPB         288(CX), $0x00
 	JEQ          run3
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          run3
 	VPXORD       Z3, Z3, Z3
 	MOVQ         $-1, R8
@@ -5764,7 +5764,7 @@ vector9:
 	PREFETCHT0   (SI)(R8*1)
 
 near10:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind12
 	VCVTPH2PS.Z (BX), K1, Z8
 	JMP         done11
@@ -5800,7 +5800,7 @@ divided15:
 	VCMPPS      $0x00, Z4, Z0, K2
 	VCMPPS      $0x0c, Z4, Z0, K3
 	VSUBPS      Z0, Z8, K2, Z4
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind17
 	VCVTPH2PS.Z (DX), K1, Z0
 	JMP         done16
@@ -5819,7 +5819,7 @@ done16:
 	KANDW     K1, K3, K3
 	VADDPS    Z0, Z7, K3, Z7
 	VMOVAPS.Z Z0, K2, Z0
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind20
 	VCVTPS2PH $0x00, Z0, Y0
 	CMPQ      AX, $0x10
@@ -5858,12 +5858,12 @@ done19:
 	VPERMILPS     $0xb1, Z0, Z4
 	VADDPS        Z4, Z0, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y4
-	MOVQ          296(CX), R8
-	VMOVSS        X0, (R8)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), R8
-	VMOVSS        X4, (R8)
+	VMOVSS        X0, (R8)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), R8
+	VMOVSS        X4, (R8)
+	ADDQ          $0x00000004, 312(CX)
 	ADDQ          152(CX), DX
 	ADDQ          184(CX), BX
 	ADDQ          216(CX), SI
@@ -5881,7 +5881,7 @@ run3:
 	VBROADCASTSS 1024(DI), Z4
 	VSUBPS       Z4, Z1, Z5
 	VSUBPS       Z4, Z2, Z4
-	CMPB         278(CX), $0x00
+	CMPB         287(CX), $0x00
 	JEQ          kept26
 	VPXORD       Z6, Z6, Z6
 	VPXORD       Z7, Z7, Z7
@@ -5922,7 +5922,7 @@ next4:
 	PREFETCHT0 64(SI)(R13*1)
 
 near28:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind30
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
@@ -5979,7 +5979,7 @@ divided33:
 	VCMPPS      $0x0c, Z19, Z15, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind35
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
@@ -6005,7 +6005,7 @@ done34:
 	VADDPS    Z15, Z11, K4, Z11
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind38
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
@@ -6037,7 +6037,7 @@ stored43:
 	JMP done37
 
 done37:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind45
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
@@ -6094,7 +6094,7 @@ divided48:
 	VCMPPS      $0x0c, Z19, Z15, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind50
 	VCVTPH2PS   64(DX), Z14
 	VCVTPH2PS   96(DX), Z15
@@ -6120,7 +6120,7 @@ done49:
 	VADDPS    Z15, Z13, K4, Z13
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind53
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
@@ -6171,7 +6171,7 @@ rest5:
 	PREFETCHT0 (SI)(R13*1)
 
 near60:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind62
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
@@ -6228,7 +6228,7 @@ divided65:
 	VCMPPS      $0x0c, Z19, Z15, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind67
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
@@ -6254,7 +6254,7 @@ done66:
 	VADDPS    Z15, Z11, K4, Z11
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind70
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
@@ -6302,7 +6302,7 @@ near76:
 	MOVQ        $-1, R13
 	BZHIQ       R8, R13, R13
 	KMOVW       R13, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind78
 	VCVTPH2PS.Z 64(BX), K1, Z14
 	JMP         done77
@@ -6338,7 +6338,7 @@ divided81:
 	VCMPPS      $0x00, Z16, Z14, K2
 	VCMPPS      $0x0c, Z16, Z14, K3
 	VSUBPS      Z14, Z15, K2, Z16
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind83
 	VCVTPH2PS.Z 64(DX), K1, Z14
 	JMP         done82
@@ -6357,7 +6357,7 @@ done82:
 	KANDW     K1, K3, K3
 	VADDPS    Z14, Z12, K3, Z12
 	VMOVAPS.Z Z14, K2, Z14
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind86
 	VCVTPS2PH $0x00, Z14, Y14
 	CMPQ      R8, $0x10
@@ -6402,7 +6402,7 @@ near92:
 	MOVQ        $-1, R13
 	BZHIQ       R8, R13, R13
 	KMOVW       R13, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind94
 	VCVTPH2PS.Z 96(BX), K1, Z14
 	JMP         done93
@@ -6438,7 +6438,7 @@ divided97:
 	VCMPPS      $0x00, Z4, Z3, K2
 	VCMPPS      $0x0c, Z4, Z3, K3
 	VSUBPS      Z3, Z14, K2, Z4
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind99
 	VCVTPH2PS.Z 96(DX), K1, Z3
 	JMP         done98
@@ -6457,7 +6457,7 @@ done98:
 	KANDW     K1, K3, K3
 	VADDPS    Z3, Z13, K3, Z13
 	VMOVAPS.Z Z3, K2, Z3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind102
 	VCVTPS2PH $0x00, Z3, Y3
 	CMPQ      R8, $0x10
@@ -6505,7 +6505,7 @@ near108:
 	MOVQ        $-1, R13
 	BZHIQ       R8, R13, R13
 	KMOVW       R13, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind110
 	VCVTPH2PS.Z (BX), K1, Z14
 	JMP         done109
@@ -6541,7 +6541,7 @@ divided113:
 	VCMPPS      $0x00, Z16, Z14, K2
 	VCMPPS      $0x0c, Z16, Z14, K3
 	VSUBPS      Z14, Z15, K2, Z16
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind115
 	VCVTPH2PS.Z (DX), K1, Z14
 	JMP         done114
@@ -6560,7 +6560,7 @@ done114:
 	KANDW     K1, K3, K3
 	VADDPS    Z14, Z10, K3, Z10
 	VMOVAPS.Z Z14, K2, Z14
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind118
 	VCVTPS2PH $0x00, Z14, Y14
 	CMPQ      R8, $0x10
@@ -6605,7 +6605,7 @@ near124:
 	MOVQ        $-1, R13
 	BZHIQ       R8, R13, R13
 	KMOVW       R13, K1
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind126
 	VCVTPH2PS.Z 32(BX), K1, Z14
 	JMP         done125
@@ -6641,7 +6641,7 @@ divided129:
 	VCMPPS      $0x00, Z4, Z3, K2
 	VCMPPS      $0x0c, Z4, Z3, K3
 	VSUBPS      Z3, Z14, K2, Z4
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind131
 	VCVTPH2PS.Z 32(DX), K1, Z3
 	JMP         done130
@@ -6660,7 +6660,7 @@ done130:
 	KANDW     K1, K3, K3
 	VADDPS    Z3, Z11, K3, Z11
 	VMOVAPS.Z Z3, K2, Z3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind134
 	VCVTPS2PH $0x00, Z3, Y3
 	CMPQ      R8, $0x10
@@ -6692,7 +6692,7 @@ done133:
 	SUBQ $0x10, R8
 
 done6:
-	CMPB          279(CX), $0x00
+	CMPB          288(CX), $0x00
 	JEQ           turn7
 	VADDPS        Z8, Z6, Z6
 	VADDPS        Z9, Z7, Z7
@@ -6710,18 +6710,18 @@ done6:
 	VPERMILPS     $0xb1, Z3, Z4
 	VADDPS        Z4, Z3, Z3
 	VEXTRACTF64X4 $0x01, Z3, Y4
-	MOVQ          296(CX), DX
-	VMOVSS        X3, (DX)
-	ADDQ          $0x00000004, 296(CX)
 	MOVQ          304(CX), DX
-	VMOVSS        X4, (DX)
+	VMOVSS        X3, (DX)
 	ADDQ          $0x00000004, 304(CX)
+	MOVQ          312(CX), DX
+	VMOVSS        X4, (DX)
+	ADDQ          $0x00000004, 312(CX)
 	JMP           over8
 
 turn7:
 	VPMOVZXBD   numbers16x32<>+0(SB), Z3
-	VPADDD.BCST 280(CX), Z3, Z3
-	MOVQ        288(CX), DX
+	VPADDD.BCST 292(CX), Z3, Z3
+	MOVQ        296(CX), DX
 	VMOVDQA64   Z3, Z4
 	VPERMI2PS   Z7, Z6, Z4
 	VMOVUPS     Z4, (R9)(DX*1)
@@ -6807,7 +6807,7 @@ block145:
 	PREFETCHT1 64(BX)(R15*1)
 
 near148:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind150
 	VCVTPH2PS (BX), Z14
 	VCVTPH2PS 32(BX), Z15
@@ -6864,7 +6864,7 @@ divided153:
 	VCMPPS      $0x0c, Z19, Z15, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind155
 	VCVTPH2PS   (DX), Z14
 	VCVTPH2PS   32(DX), Z15
@@ -6890,7 +6890,7 @@ done154:
 	VADDPS    Z15, Z11, K4, Z11
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind158
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
@@ -6922,7 +6922,7 @@ stored163:
 	JMP done157
 
 done157:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind165
 	VCVTPH2PS 64(BX), Z14
 	VCVTPH2PS 96(BX), Z15
@@ -6979,7 +6979,7 @@ divided168:
 	VCMPPS      $0x0c, Z19, Z15, K4
 	VSUBPS      Z14, Z16, K1, Z18
 	VSUBPS      Z15, Z17, K2, Z19
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind170
 	VCVTPH2PS   64(DX), Z14
 	VCVTPH2PS   96(DX), Z15
@@ -7005,7 +7005,7 @@ done169:
 	VADDPS    Z15, Z13, K4, Z13
 	VMOVAPS.Z Z14, K1, Z14
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind173
 	VCVTPS2PH $0x00, Z14, Y14
 	VCVTPS2PH $0x00, Z15, Y15
@@ -7084,7 +7084,7 @@ strand182:
 	VBROADCASTSS 1024(R13), Z4
 	VSUBPS       Z4, Z1, Z5
 	VSUBPS       Z4, Z2, Z4
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind184
 	VCVTPH2PS.Z  (BX), K1, Z6
 	JMP          done183
@@ -7120,7 +7120,7 @@ divided187:
 	VCMPPS      $0x00, Z4, Z3, K2
 	VCMPPS      $0x0c, Z4, Z3, K3
 	VSUBPS      Z3, Z6, K2, Z4
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind189
 	VCVTPH2PS.Z (DX), K1, Z3
 	JMP         done188
@@ -7143,7 +7143,7 @@ done188:
 	VADDPS    Z4, Z5, Z4
 	VMOVUPS   Z4, K1, (R10)
 	VMOVAPS.Z Z3, K2, Z3
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind192
 	VCVTPS2PH $0x00, Z3, Y3
 	VMOVDQU16 Y3, K1, (SI)
@@ -7242,7 +7242,7 @@ loaded199:
 	VMOVUPS 64(R8), Z4
 
 loaded200:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind202
 	VCVTPH2PS (BX), Z15
 	VCVTPH2PS 32(BX), Z16
@@ -7303,7 +7303,7 @@ divided205:
 	VCMPPS      $0x0c, Z20, Z16, K4
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind207
 	VCVTPH2PS   (DX), Z15
 	VCVTPH2PS   32(DX), Z16
@@ -7329,7 +7329,7 @@ done206:
 	VADDPS    Z16, Z12, K4, Z12
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind210
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -7373,7 +7373,7 @@ loaded216:
 	VMOVUPS 192(R8), Z4
 
 loaded217:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind219
 	VCVTPH2PS 64(BX), Z15
 	VCVTPH2PS 96(BX), Z16
@@ -7434,7 +7434,7 @@ divided222:
 	VCMPPS      $0x0c, Z20, Z16, K4
 	VSUBPS      Z15, Z17, K1, Z19
 	VSUBPS      Z16, Z18, K2, Z20
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind224
 	VCVTPH2PS   64(DX), Z15
 	VCVTPH2PS   96(DX), Z16
@@ -7460,7 +7460,7 @@ done223:
 	VADDPS    Z16, Z14, K4, Z14
 	VMOVAPS.Z Z15, K1, Z15
 	VMOVAPS.Z Z16, K2, Z16
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind227
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
@@ -7539,7 +7539,7 @@ loaded237:
 	VMOVUPS 64(R8)(R12*4), Z4
 
 loaded238:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind240
 	VCVTPH2PS (BX)(R12*2), Z7
 	VCVTPH2PS 32(BX)(R12*2), Z8
@@ -7600,7 +7600,7 @@ divided243:
 	VCMPPS      $0x0c, Z12, Z8, K4
 	VSUBPS      Z7, Z9, K1, Z11
 	VSUBPS      Z8, Z10, K2, Z12
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind245
 	VCVTPH2PS   (DX)(R12*2), Z7
 	VCVTPH2PS   32(DX)(R12*2), Z8
@@ -7638,7 +7638,7 @@ done244:
 	VMOVUPS   Z10, 64(R10)(R12*4)
 	VMOVAPS.Z Z7, K1, Z7
 	VMOVAPS.Z Z8, K2, Z8
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind248
 	VCVTPS2PH $0x00, Z7, Y7
 	VCVTPS2PH $0x00, Z8, Y8
@@ -7705,7 +7705,7 @@ loaded257:
 	VMOVUPS.Z (R8), K1, Z3
 
 loaded258:
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind260
 	VCVTPH2PS.Z (BX), K1, Z0
 	JMP         done259
@@ -7743,7 +7743,7 @@ divided263:
 	VCMPPS      $0x00, Z4, Z0, K2
 	VCMPPS      $0x0c, Z4, Z0, K3
 	VSUBPS      Z0, Z2, K2, Z4
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind265
 	VCVTPH2PS.Z (DX), K1, Z0
 	JMP         done264
@@ -7766,7 +7766,7 @@ done264:
 	VADDPS    Z2, Z4, Z2
 	VMOVUPS   Z2, K1, (R10)
 	VMOVAPS.Z Z0, K2, Z0
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind268
 	VCVTPS2PH $0x00, Z0, Y0
 	VMOVDQU16 Y0, K1, (SI)
@@ -8949,7 +8949,7 @@ near10:
 	XORQ R14, R14
 
 group11:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (BX)(R14*2), Y3
 	VCVTPH2PS 16(BX)(R14*2), Y4
@@ -8994,7 +8994,7 @@ divided16:
 	VSUBPS    Y4, Y6, Y4
 	VBLENDVPS Y9, Y3, Y7, Y3
 	VBLENDVPS Y10, Y4, Y8, Y4
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind18
 	VCVTPH2PS (DX)(R14*2), Y5
 	VCVTPH2PS 16(DX)(R14*2), Y6
@@ -9032,7 +9032,7 @@ done17:
 	VMOVUPS   Y4, 32(R10)(R14*4)
 	VANDPS    Y5, Y9, Y3
 	VANDPS    Y6, Y10, Y4
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind21
 	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y4, X4
@@ -9124,7 +9124,7 @@ whole31:
 	PREFETCHT1 (BX)(R14*1)
 
 near32:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind34
 	VCVTPH2PS (BX), Y4
 	VCVTPH2PS 16(BX), Y5
@@ -9169,7 +9169,7 @@ divided37:
 	VSUBPS    Y5, Y7, Y5
 	VBLENDVPS Y10, Y4, Y8, Y4
 	VBLENDVPS Y11, Y5, Y9, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind39
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -9215,7 +9215,7 @@ done38:
 	VMOVUPS   Y3, 32(R10)
 	VANDPS    Y6, Y10, Y3
 	VANDPS    Y7, Y11, Y4
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind42
 	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y4, X4
@@ -9339,7 +9339,7 @@ loaded55:
 	VMOVUPS 32(R8)(R11*4), Y3
 
 loaded56:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind58
 	VCVTPH2PS (BX)(R11*2), Y6
 	VCVTPH2PS 16(BX)(R11*2), Y7
@@ -9388,7 +9388,7 @@ divided61:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind63
 	VCVTPH2PS (DX)(R11*2), Y8
 	VCVTPH2PS 16(DX)(R11*2), Y9
@@ -9426,7 +9426,7 @@ done62:
 	VMOVUPS   Y7, 32(R10)(R11*4)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind66
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
@@ -9493,7 +9493,7 @@ loaded75:
 	VMOVUPS 32(R8), Y3
 
 loaded76:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind78
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
@@ -9542,7 +9542,7 @@ divided81:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind83
 	VCVTPH2PS (DX), Y8
 	VCVTPH2PS 16(DX), Y9
@@ -9580,7 +9580,7 @@ done82:
 	VMOVUPS   Y7, 32(R10)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind86
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
@@ -9640,7 +9640,7 @@ TEXT ·fakeQuantizeBackwardAVX2F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         312(CX), R11
+	MOVQ         320(CX), R11
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -9906,7 +9906,7 @@ TEXT ·fakeQuantizeBackwardAVX2F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         312(CX), R11
+	MOVQ         320(CX), R11
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
@@ -10180,7 +10180,7 @@ TEXT ·fakeQuantizeBackwardAVX2H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         32(CX), R8
 	MOVQ         40(CX), R9
 	MOVQ         48(CX), R10
-	MOVQ         312(CX), R11
+	MOVQ         320(CX), R11
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -10215,7 +10215,7 @@ loaded6:
 	VMOVUPS 32(R8)(R12*4), Y3
 
 loaded7:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind9
 	VCVTPH2PS (BX)(R12*2), Y6
 	VCVTPH2PS 16(BX)(R12*2), Y7
@@ -10278,7 +10278,7 @@ divided12:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind14
 	VCVTPH2PS (DX)(R12*2), Y8
 	VCVTPH2PS 16(DX)(R12*2), Y9
@@ -10316,7 +10316,7 @@ done13:
 	VMOVUPS   Y7, 32(R10)(R12*4)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind17
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
@@ -10383,7 +10383,7 @@ loaded26:
 	VMOVUPS 32(R8), Y3
 
 loaded27:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind29
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
@@ -10446,7 +10446,7 @@ divided32:
 	VSUBPS    Y7, Y9, Y7
 	VBLENDVPS Y12, Y6, Y10, Y6
 	VBLENDVPS Y13, Y7, Y11, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind34
 	VCVTPH2PS (DX), Y8
 	VCVTPH2PS 16(DX), Y9
@@ -10484,7 +10484,7 @@ done33:
 	VMOVUPS   Y7, 32(R10)
 	VANDPS    Y8, Y12, Y6
 	VANDPS    Y9, Y13, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind37
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7

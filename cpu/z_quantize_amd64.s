@@ -21,7 +21,7 @@ TEXT ·quantizeAVX512F32I8(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z2
 	VBROADCASTSS 64(CX), Z3
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -49,7 +49,7 @@ run6:
 	VCVTPS2DQ    Z6, Z6
 	VPBROADCASTB X6, Z6
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head10
 
 whole7:
@@ -104,7 +104,8 @@ stored16:
 rest12:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	CMPB  275(CX), $0x00
+	JEQ   done9
+	CMPB  283(CX), $0x00
 	JNE   tail17
 	CMPQ  R11, $0x00000020
 	JLT   fewer18
@@ -185,7 +186,7 @@ asked31:
 	JMP         some28
 
 done29:
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  taken32
 
 done9:
@@ -206,7 +207,7 @@ head10:
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some8
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -230,7 +231,7 @@ tail17:
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some8
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
@@ -267,9 +268,9 @@ taken32:
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done9
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole7
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
@@ -286,7 +287,7 @@ run34:
 	VBROADCASTSS (SI), Z4
 	VBROADCASTSS 1024(SI), Z5
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head38
 
 whole35:
@@ -352,7 +353,8 @@ stored46:
 rest40:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	CMPB  275(CX), $0x00
+	JEQ   done37
+	CMPB  283(CX), $0x00
 	JNE   tail47
 	CMPQ  R11, $0x00000020
 	JLT   fewer48
@@ -449,7 +451,7 @@ divided67:
 	JMP           some62
 
 done63:
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  taken68
 
 done37:
@@ -470,7 +472,7 @@ head38:
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some36
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -509,7 +511,7 @@ tail47:
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some36
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
@@ -567,9 +569,9 @@ taken68:
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done37
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole35
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
@@ -1125,7 +1127,7 @@ divided118:
 	JMP           some113
 
 done114:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -1193,7 +1195,7 @@ TEXT ·quantizeAVX512F64I8(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Z0
 	VBROADCASTSD 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -1213,7 +1215,7 @@ run5:
 	VBROADCASTSD (SI), Z2
 	VBROADCASTSD 1024(SI), Z3
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -1278,7 +1280,8 @@ stored17:
 rest11:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	CMPB  275(CX), $0x00
+	JEQ   done8
+	CMPB  283(CX), $0x00
 	JNE   tail18
 	CMPQ  R11, $0x00000010
 	JLT   fewer19
@@ -1346,7 +1349,7 @@ divided31:
 	JMP           some26
 
 done27:
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  taken32
 
 done8:
@@ -1367,7 +1370,7 @@ head9:
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -1407,7 +1410,7 @@ tail18:
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
@@ -1449,9 +1452,9 @@ taken32:
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
@@ -1819,7 +1822,7 @@ divided68:
 	JMP           some63
 
 done64:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -1857,7 +1860,7 @@ TEXT ·quantizeAVX512F16I8(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z2
 	VBROADCASTSS 64(CX), Z3
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -1885,7 +1888,7 @@ run6:
 	VCVTPS2DQ    Z6, Z6
 	VPBROADCASTB X6, Z6
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head10
 
 whole7:
@@ -1940,14 +1943,15 @@ stored16:
 rest12:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	CMPB  275(CX), $0x00
-	JNE   tail17
-	CMPQ  R11, $0x00000020
-	JLT   fewer18
+	JEQ   done9
 	TESTQ R9, R9
-	JNE   some19
+	JNE   some17
 
-asked20:
+asked18:
+	CMPB        283(CX), $0x00
+	JNE         tail19
+	CMPQ        R11, $0x00000020
+	JLT         fewer20
 	VCVTPH2PS   (DX)(R12*2), Z7
 	VCVTPH2PS   32(DX)(R12*2), Z8
 	VMINPS      Z7, Z3, Z7
@@ -1973,13 +1977,9 @@ stored22:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
 
-fewer18:
-	CMPQ  R11, $0x00000010
-	JLT   fewer23
-	TESTQ R9, R9
-	JNE   some24
-
-asked25:
+fewer20:
+	CMPQ        R11, $0x00000010
+	JLT         fewer23
 	VCVTPH2PS   (DX)(R12*2), Z7
 	VMINPS      Z7, Z3, Z7
 	VMAXPS      Z7, Z2, Z7
@@ -1989,25 +1989,21 @@ asked25:
 	VPMOVDB     Z7, X7
 	VPADDB      X6, X7, X7
 	CMPB        76(CX), $0x00
-	JNE         around26
+	JNE         around24
 	VMOVDQU64   X7, (BX)(R12*1)
 
-stored27:
+stored25:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
 fewer23:
 some8:
-some28:
-	TESTQ R11, R11
-	JLE   done29
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some30
-
-asked31:
+some26:
+	TESTQ       R11, R11
+	JLE         done27
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z7
 	VMINPS      Z7, Z3, Z7
 	VMAXPS      Z7, Z2, Z7
@@ -2018,11 +2014,11 @@ asked31:
 	VPMOVDB     Z7, K1, (BX)(R12*1)
 	ADDQ        $0x00000010, R12
 	SUBQ        $0x00000010, R11
-	JMP         some28
+	JMP         some26
 
-done29:
-	CMPB 275(CX), $0x00
-	JNE  taken32
+done27:
+	CMPB 283(CX), $0x00
+	JNE  taken28
 
 done9:
 	ADDQ 152(CX), R10
@@ -2042,7 +2038,7 @@ head10:
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some8
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -2058,51 +2054,42 @@ around15:
 	VMOVNTDQ Z7, (BX)(R12*1)
 	JMP      stored16
 
-tail17:
+some17:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked18
+
+tail19:
 	TESTQ R11, R11
 	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some8
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some8
 
-some19:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked20
-
 around21:
 	VMOVNTDQ X8, (BX)(R12*1)
 	VMOVNTDQ X7, 16(BX)(R12*1)
 	JMP      stored22
 
-some24:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked25
-
-around26:
+around24:
 	VMOVNTDQ X7, (BX)(R12*1)
-	JMP      stored27
+	JMP      stored25
 
-some30:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked31
-
-taken32:
+taken28:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done9
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole7
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
@@ -2115,34 +2102,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run34:
+run30:
 	VBROADCASTSS (SI), Z4
 	VBROADCASTSS 1024(SI), Z5
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head38
+	CMPB         283(CX), $0x00
+	JNE          head34
 
-whole35:
+whole31:
 	CMPQ R12, DI
-	JGT  rest40
+	JGT  rest36
 
-next39:
+next35:
 	TESTQ R9, R9
-	JNE   some41
+	JNE   some37
 
-asked42:
+asked38:
 	VCVTPH2PS (DX)(R12*2), Z6
 	VCVTPH2PS 32(DX)(R12*2), Z7
 	VCVTPH2PS 64(DX)(R12*2), Z8
 	VCVTPH2PS 96(DX)(R12*2), Z9
 	CMPB      75(CX), $0x00
-	JNE       reciprocal43
+	JNE       reciprocal39
 	VDIVPS    Z4, Z6, Z6
 	VDIVPS    Z4, Z7, Z7
 	VDIVPS    Z4, Z8, Z8
 	VDIVPS    Z4, Z9, Z9
 
-divided44:
+divided40:
 	VCMPPS        $0x07, Z6, Z6, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -2174,33 +2161,34 @@ divided44:
 	VPACKUSWB     Z7, Z6, Z6
 	VPERMD        Z6, Z1, Z6
 	CMPB          76(CX), $0x00
-	JNE           around45
+	JNE           around41
 	VMOVDQU64     Z6, (BX)(R12*1)
 
-stored46:
+stored42:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next39
+	JLE  next35
 
-rest40:
+rest36:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	CMPB  275(CX), $0x00
-	JNE   tail47
-	CMPQ  R11, $0x00000020
-	JLT   fewer48
+	JEQ   done33
 	TESTQ R9, R9
-	JNE   some49
+	JNE   some43
 
-asked50:
+asked44:
+	CMPB      283(CX), $0x00
+	JNE       tail45
+	CMPQ      R11, $0x00000020
+	JLT       fewer46
 	VCVTPH2PS (DX)(R12*2), Z6
 	VCVTPH2PS 32(DX)(R12*2), Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal51
+	JNE       reciprocal47
 	VDIVPS    Z4, Z6, Z6
 	VDIVPS    Z4, Z7, Z7
 
-divided52:
+divided48:
 	VCMPPS        $0x07, Z6, Z6, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
@@ -2216,27 +2204,23 @@ divided52:
 	VPMOVDB       Z6, X6
 	VPMOVDB       Z7, X7
 	CMPB          76(CX), $0x00
-	JNE           around53
+	JNE           around49
 	VMOVDQU64     X6, (BX)(R12*1)
 	VMOVDQU64     X7, 16(BX)(R12*1)
 
-stored54:
+stored50:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
 
-fewer48:
-	CMPQ  R11, $0x00000010
-	JLT   fewer55
-	TESTQ R9, R9
-	JNE   some56
-
-asked57:
+fewer46:
+	CMPQ      R11, $0x00000010
+	JLT       fewer51
 	VCVTPH2PS (DX)(R12*2), Z6
 	CMPB      75(CX), $0x00
-	JNE       reciprocal58
+	JNE       reciprocal52
 	VDIVPS    Z4, Z6, Z6
 
-divided59:
+divided53:
 	VCMPPS        $0x07, Z6, Z6, K1
 	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
 	VADDPS        Z5, Z6, Z6
@@ -2245,31 +2229,27 @@ divided59:
 	VCVTPS2DQ     Z6, Z6
 	VPMOVDB       Z6, X6
 	CMPB          76(CX), $0x00
-	JNE           around60
+	JNE           around54
 	VMOVDQU64     X6, (BX)(R12*1)
 
-stored61:
+stored55:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
-fewer55:
-some36:
-some62:
-	TESTQ R11, R11
-	JLE   done63
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some64
-
-asked65:
+fewer51:
+some32:
+some56:
+	TESTQ       R11, R11
+	JLE         done57
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z6
 	CMPB        75(CX), $0x00
-	JNE         reciprocal66
+	JNE         reciprocal58
 	VDIVPS      Z4, Z6, Z6
 
-divided67:
+divided59:
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
 	VADDPS        Z5, Z6, Z6
@@ -2279,43 +2259,43 @@ divided67:
 	VPMOVDB       Z6, K1, (BX)(R12*1)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some62
+	JMP           some56
 
-done63:
-	CMPB 275(CX), $0x00
-	JNE  taken68
+done57:
+	CMPB 283(CX), $0x00
+	JNE  taken60
 
-done37:
+done33:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run34
+	JNE  run30
 	VZEROUPPER
 	RET
 
-head38:
+head34:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole35
+	JEQ  whole31
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some36
+	CMPB 285(CX), $0x00
+	JEQ  some32
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some36
+	JMP  some32
 
-some41:
+some37:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked42
+	JMP        asked38
 
-reciprocal43:
+reciprocal39:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z6, Z6
@@ -2328,48 +2308,54 @@ reciprocal43:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided44
+	JMP          divided40
 
-around45:
+around41:
 	VMOVNTDQ Z6, (BX)(R12*1)
-	JMP      stored46
+	JMP      stored42
 
-tail47:
+some43:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked44
+
+tail45:
 	TESTQ R11, R11
-	JEQ   done37
+	JEQ   done33
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some36
-	MOVB  $0x01, 276(CX)
+	JEQ   some32
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some36
+	JMP   some32
 
-some49:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked50
-
-reciprocal51:
+reciprocal47:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z4, Z8, Z8
 	VMULPS       Z8, Z6, Z6
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z4, Z8, Z8
 	VMULPS       Z8, Z7, Z7
-	JMP          divided52
+	JMP          divided48
 
-around53:
+around49:
 	VMOVNTDQ X6, (BX)(R12*1)
 	VMOVNTDQ X7, 16(BX)(R12*1)
-	JMP      stored54
+	JMP      stored50
 
-some56:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked57
+reciprocal52:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided53
+
+around54:
+	VMOVNTDQ X6, (BX)(R12*1)
+	JMP      stored55
 
 reciprocal58:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
@@ -2377,43 +2363,28 @@ reciprocal58:
 	VMULPS       Z7, Z6, Z6
 	JMP          divided59
 
-around60:
-	VMOVNTDQ X6, (BX)(R12*1)
-	JMP      stored61
-
-some64:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked65
-
-reciprocal66:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z7
-	VDIVPS       Z4, Z7, Z7
-	VMULPS       Z7, Z6, Z6
-	JMP          divided67
-
-taken68:
+taken60:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done37
-	CMPB      276(CX), $0x00
-	JEQ       whole35
-	MOVB      $0x00, 276(CX)
+	JEQ       done33
+	CMPB      285(CX), $0x00
+	JEQ       whole31
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z6
 	VMOVNTDQ  Z6, -64(R11)
-	JMP       whole35
+	JMP       whole31
 
 other2:
-step69:
+step61:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned71
+	JEQ     aligned63
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -2423,19 +2394,19 @@ step69:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some72
+	JMP     some64
 
-aligned71:
+aligned63:
 	CMPB 77(CX), $0x00
-	JEQ  divide73
+	JEQ  divide65
 
-turn74:
+turn66:
 	CMPQ AX, 104(CX)
-	JLT  turns76
+	JLT  turns68
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand77:
+strand69:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z8
 	VBROADCASTSS 2048(R11), Z4
@@ -2446,14 +2417,14 @@ strand77:
 	VPBROADCASTB X8, Z8
 	MOVQ         104(CX), R9
 
-block75:
+block67:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near78
+	JEQ        near70
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near78:
+near70:
 	VCVTPH2PS   (DX), Z9
 	VCVTPH2PS   32(DX), Z10
 	VCVTPH2PS   64(DX), Z11
@@ -2486,62 +2457,62 @@ near78:
 	VPERMD      Z9, Z1, Z9
 	VPADDB      Z8, Z9, Z9
 	CMPB        76(CX), $0x00
-	JNE         around79
+	JNE         around71
 	VMOVDQU64   Z9, (BX)
-	JMP         stored80
+	JMP         stored72
 
-around79:
+around71:
 	VMOVNTDQ Z9, (BX)
 
-stored80:
+stored72:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block75
+	JNE  block67
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand77
+	JNE  strand69
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn74
+	JMP  turn66
 
-turns76:
-divide73:
-turn81:
+turns68:
+divide65:
+turn73:
 	CMPQ AX, 104(CX)
-	JLT  turns83
+	JLT  turns75
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand84:
+strand76:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z5
 	MOVQ         104(CX), R9
 
-block82:
+block74:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near85
+	JEQ        near77
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near85:
+near77:
 	VCVTPH2PS (DX), Z6
 	VCVTPH2PS 32(DX), Z7
 	VCVTPH2PS 64(DX), Z8
 	VCVTPH2PS 96(DX), Z9
 	CMPB      75(CX), $0x00
-	JNE       reciprocal86
+	JNE       reciprocal78
 	VDIVPS    Z4, Z6, Z6
 	VDIVPS    Z4, Z7, Z7
 	VDIVPS    Z4, Z8, Z8
 	VDIVPS    Z4, Z9, Z9
-	JMP       divided87
+	JMP       divided79
 
-reciprocal86:
+reciprocal78:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z6, Z6
@@ -2555,7 +2526,7 @@ reciprocal86:
 	VDIVPS       Z4, Z10, Z10
 	VMULPS       Z10, Z9, Z9
 
-divided87:
+divided79:
 	VCMPPS        $0x07, Z6, Z6, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -2587,60 +2558,60 @@ divided87:
 	VPACKUSWB     Z7, Z6, Z6
 	VPERMD        Z6, Z1, Z6
 	CMPB          76(CX), $0x00
-	JNE           around88
+	JNE           around80
 	VMOVDQU64     Z6, (BX)
-	JMP           stored89
+	JMP           stored81
 
-around88:
+around80:
 	VMOVNTDQ Z6, (BX)
 
-stored89:
+stored81:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block82
+	JNE  block74
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand84
+	JNE  strand76
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn81
+	JMP  turn73
 
-turns83:
-some72:
-some90:
+turns75:
+some64:
+some82:
 	TESTQ      AX, AX
-	JLE        done91
+	JLE        done83
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near92
+	JEQ        near84
 	PREFETCHT1 (DX)(R9*1)
 
-near92:
+near84:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand93:
+strand85:
 	VBROADCASTSS (R10), Z4
 	VBROADCASTSS 1024(R10), Z5
 	VCVTPH2PS.Z  (DX), K1, Z6
 	CMPB         75(CX), $0x00
-	JNE          reciprocal94
+	JNE          reciprocal86
 	VDIVPS       Z4, Z6, Z4
-	JMP          divided95
+	JMP          divided87
 
-reciprocal94:
+reciprocal86:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z4, Z7, Z7
 	VMULPS       Z7, Z6, Z4
 
-divided95:
+divided87:
 	VCMPPS        $0x07, Z4, Z4, K2
 	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
 	VADDPS        Z5, Z4, Z4
@@ -2654,7 +2625,7 @@ divided95:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand93
+	JNE           strand85
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -2662,29 +2633,29 @@ divided95:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some90
+	JMP           some82
 
-done91:
+done83:
 	TESTQ DI, DI
-	JL    whole96
+	JL    whole88
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned71
+	JMP   aligned63
 
-whole96:
+whole88:
 	DECQ R8
-	JEQ  steps70
+	JEQ  steps62
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step69
+	JMP  step61
 
-steps70:
+steps62:
 	VZEROUPPER
 	RET
 
@@ -2703,21 +2674,21 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
-	JEQ   none98
+	JEQ   none90
 	LEAQ  16640(R8), R9
 
-block99:
+block91:
 	CMPQ       AX, $0x00000040
-	JLT        blocks100
+	JLT        blocks92
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near101
+	JEQ        near93
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near101:
+near93:
 	VCVTPH2PS   (DX), Z12
 	VCVTPH2PS   32(DX), Z13
 	VCVTPH2PS   64(DX), Z14
@@ -2758,14 +2729,14 @@ near101:
 	VPERMD      Z12, Z1, Z12
 	VPADDB      (R9), Z12, Z12
 	CMPB        76(CX), $0x00
-	JNE         around102
+	JNE         around94
 	VMOVDQU64   Z12, (BX)
-	JMP         stored103
+	JMP         stored95
 
-around102:
+around94:
 	VMOVNTDQ Z12, (BX)
 
-stored103:
+stored95:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -2773,30 +2744,30 @@ stored103:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block99
+	JMP  block91
 
-blocks100:
-none98:
+blocks92:
+none90:
 	CMPQ         AX, $0x00000200
-	JLT          divide104
+	JLT          divide96
 	CMPB         72(CX), $0x00
-	JNE          divide104
+	JNE          divide96
 	CMPB         73(CX), $0x00
-	JNE          divide104
+	JNE          divide96
 	CMPB         75(CX), $0x00
-	JNE          divide104
+	JNE          divide96
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide104
+	JHI          divide96
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide104
+	JHI          divide96
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide104
+	JHI          divide96
 	VMINPS       Z11, Z6, Z12
 	VMINPS       Z11, Z7, Z13
 	VMINPS       Z11, Z8, Z14
@@ -2807,7 +2778,7 @@ none98:
 	VMAXPS       Z10, Z15, Z13
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide104
+	JNE          divide96
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z2, Z15, Z14
 	VFNMADD231PS Z2, Z14, Z15
@@ -2819,16 +2790,16 @@ none98:
 	VCVTPS2DQ    Z6, Z16
 	VPBROADCASTB X16, Z16
 
-block105:
+block97:
 	CMPQ       AX, $0x00000040
-	JLT        blocks106
+	JLT        blocks98
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near107
+	JEQ        near99
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near107:
+near99:
 	VCVTPH2PS   (DX), Z17
 	VCVTPH2PS   32(DX), Z18
 	VCVTPH2PS   64(DX), Z19
@@ -2861,62 +2832,62 @@ near107:
 	VPERMD      Z17, Z1, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around108
+	JNE         around100
 	VMOVDQU64   Z17, (BX)
-	JMP         stored109
+	JMP         stored101
 
-around108:
+around100:
 	VMOVNTDQ Z17, (BX)
 
-stored109:
+stored101:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block105
+	JMP  block97
 
-blocks106:
-divide104:
-block110:
+blocks98:
+divide96:
+block102:
 	CMPQ       AX, $0x00000040
-	JLT        blocks111
+	JLT        blocks103
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near112
+	JEQ        near104
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near112:
+near104:
 	CMPB    72(CX), $0x00
-	JEQ     loaded113
+	JEQ     loaded105
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
 	VMOVUPS 128(SI), Z4
 	VMOVUPS 192(SI), Z5
 
-loaded113:
+loaded105:
 	CMPB    73(CX), $0x00
-	JEQ     loaded114
+	JEQ     loaded106
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
 	VMOVUPS 128(DI), Z8
 	VMOVUPS 192(DI), Z9
 
-loaded114:
+loaded106:
 	VCVTPH2PS (DX), Z12
 	VCVTPH2PS 32(DX), Z13
 	VCVTPH2PS 64(DX), Z14
 	VCVTPH2PS 96(DX), Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal115
+	JNE       reciprocal107
 	VDIVPS    Z2, Z12, Z12
 	VDIVPS    Z3, Z13, Z13
 	VDIVPS    Z4, Z14, Z14
 	VDIVPS    Z5, Z15, Z15
-	JMP       divided116
+	JMP       divided108
 
-reciprocal115:
+reciprocal107:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z2, Z16, Z16
 	VMULPS       Z16, Z12, Z12
@@ -2930,7 +2901,7 @@ reciprocal115:
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided116:
+divided108:
 	VCMPPS        $0x07, Z12, Z12, K1
 	VCMPPS        $0x07, Z13, Z13, K2
 	VCMPPS        $0x07, Z14, Z14, K3
@@ -2962,50 +2933,50 @@ divided116:
 	VPACKUSWB     Z13, Z12, Z12
 	VPERMD        Z12, Z1, Z12
 	CMPB          76(CX), $0x00
-	JNE           around117
+	JNE           around109
 	VMOVDQU64     Z12, (BX)
-	JMP           stored118
+	JMP           stored110
 
-around117:
+around109:
 	VMOVNTDQ Z12, (BX)
 
-stored118:
+stored110:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block110
+	JMP  block102
 
-blocks111:
-some119:
+blocks103:
+some111:
 	TESTQ     AX, AX
-	JLE       done120
+	JLE       done112
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded121
+	JEQ       loaded113
 	VMOVUPS.Z (SI), K1, Z2
 
-loaded121:
+loaded113:
 	CMPB      73(CX), $0x00
-	JEQ       loaded122
+	JEQ       loaded114
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded122:
+loaded114:
 	VCVTPH2PS.Z (DX), K1, Z12
 	CMPB        75(CX), $0x00
-	JNE         reciprocal123
+	JNE         reciprocal115
 	VDIVPS      Z2, Z12, Z12
-	JMP         divided124
+	JMP         divided116
 
-reciprocal123:
+reciprocal115:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z2, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided124:
+divided116:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z6, Z12, Z12
@@ -3018,10 +2989,10 @@ divided124:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some119
+	JMP           some111
 
-done120:
-	DECQ 264(CX)
+done112:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -3056,7 +3027,7 @@ TEXT ·quantizeAVX512BF16I8(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -3084,7 +3055,7 @@ run6:
 	VCVTPS2DQ    Z8, Z8
 	VPBROADCASTB X8, Z8
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head10
 
 whole7:
@@ -3143,14 +3114,15 @@ stored16:
 rest12:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	CMPB  275(CX), $0x00
-	JNE   tail17
-	CMPQ  R11, $0x00000020
-	JLT   fewer18
+	JEQ   done9
 	TESTQ R9, R9
-	JNE   some19
+	JNE   some17
 
-asked20:
+asked18:
+	CMPB        283(CX), $0x00
+	JNE         tail19
+	CMPQ        R11, $0x00000020
+	JLT         fewer20
 	VPMOVZXWD   (DX)(R12*2), Z9
 	VPSLLD      $0x10, Z9, Z9
 	VPMOVZXWD   32(DX)(R12*2), Z10
@@ -3178,13 +3150,9 @@ stored22:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
 
-fewer18:
-	CMPQ  R11, $0x00000010
-	JLT   fewer23
-	TESTQ R9, R9
-	JNE   some24
-
-asked25:
+fewer20:
+	CMPQ        R11, $0x00000010
+	JLT         fewer23
 	VPMOVZXWD   (DX)(R12*2), Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMINPS      Z9, Z5, Z9
@@ -3195,25 +3163,21 @@ asked25:
 	VPMOVDB     Z9, X9
 	VPADDB      X8, X9, X9
 	CMPB        76(CX), $0x00
-	JNE         around26
+	JNE         around24
 	VMOVDQU64   X9, (BX)(R12*1)
 
-stored27:
+stored25:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
 fewer23:
 some8:
-some28:
-	TESTQ R11, R11
-	JLE   done29
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some30
-
-asked31:
+some26:
+	TESTQ       R11, R11
+	JLE         done27
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMINPS      Z9, Z5, Z9
@@ -3225,11 +3189,11 @@ asked31:
 	VPMOVDB     Z9, K1, (BX)(R12*1)
 	ADDQ        $0x00000010, R12
 	SUBQ        $0x00000010, R11
-	JMP         some28
+	JMP         some26
 
-done29:
-	CMPB 275(CX), $0x00
-	JNE  taken32
+done27:
+	CMPB 283(CX), $0x00
+	JNE  taken28
 
 done9:
 	ADDQ 152(CX), R10
@@ -3249,7 +3213,7 @@ head10:
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some8
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -3265,51 +3229,42 @@ around15:
 	VMOVNTDQ Z9, (BX)(R12*1)
 	JMP      stored16
 
-tail17:
+some17:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked18
+
+tail19:
 	TESTQ R11, R11
 	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some8
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some8
 
-some19:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked20
-
 around21:
 	VMOVNTDQ X10, (BX)(R12*1)
 	VMOVNTDQ X9, 16(BX)(R12*1)
 	JMP      stored22
 
-some24:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked25
-
-around26:
+around24:
 	VMOVNTDQ X9, (BX)(R12*1)
-	JMP      stored27
+	JMP      stored25
 
-some30:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked31
-
-taken32:
+taken28:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done9
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole7
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
@@ -3322,22 +3277,22 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run34:
+run30:
 	VBROADCASTSS (SI), Z0
 	VBROADCASTSS 1024(SI), Z1
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head38
+	CMPB         283(CX), $0x00
+	JNE          head34
 
-whole35:
+whole31:
 	CMPQ R12, DI
-	JGT  rest40
+	JGT  rest36
 
-next39:
+next35:
 	TESTQ R9, R9
-	JNE   some41
+	JNE   some37
 
-asked42:
+asked38:
 	VPMOVZXWD (DX)(R12*2), Z3
 	VPSLLD    $0x10, Z3, Z3
 	VPMOVZXWD 32(DX)(R12*2), Z7
@@ -3347,13 +3302,13 @@ asked42:
 	VPMOVZXWD 96(DX)(R12*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	CMPB      75(CX), $0x00
-	JNE       reciprocal43
+	JNE       reciprocal39
 	VDIVPS    Z0, Z3, Z3
 	VDIVPS    Z0, Z7, Z7
 	VDIVPS    Z0, Z8, Z8
 	VDIVPS    Z0, Z9, Z9
 
-divided44:
+divided40:
 	VCMPPS        $0x07, Z3, Z3, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VCMPPS        $0x07, Z8, Z8, K3
@@ -3385,35 +3340,36 @@ divided44:
 	VPACKUSWB     Z7, Z3, Z3
 	VPERMD        Z3, Z4, Z3
 	CMPB          76(CX), $0x00
-	JNE           around45
+	JNE           around41
 	VMOVDQU64     Z3, (BX)(R12*1)
 
-stored46:
+stored42:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next39
+	JLE  next35
 
-rest40:
+rest36:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	CMPB  275(CX), $0x00
-	JNE   tail47
-	CMPQ  R11, $0x00000020
-	JLT   fewer48
+	JEQ   done33
 	TESTQ R9, R9
-	JNE   some49
+	JNE   some43
 
-asked50:
+asked44:
+	CMPB      283(CX), $0x00
+	JNE       tail45
+	CMPQ      R11, $0x00000020
+	JLT       fewer46
 	VPMOVZXWD (DX)(R12*2), Z3
 	VPSLLD    $0x10, Z3, Z3
 	VPMOVZXWD 32(DX)(R12*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	CMPB      75(CX), $0x00
-	JNE       reciprocal51
+	JNE       reciprocal47
 	VDIVPS    Z0, Z3, Z3
 	VDIVPS    Z0, Z7, Z7
 
-divided52:
+divided48:
 	VCMPPS        $0x07, Z3, Z3, K1
 	VCMPPS        $0x07, Z7, Z7, K2
 	VRNDSCALEPS.Z $0x08, Z3, K1, Z3
@@ -3429,28 +3385,24 @@ divided52:
 	VPMOVDB       Z3, X3
 	VPMOVDB       Z7, X7
 	CMPB          76(CX), $0x00
-	JNE           around53
+	JNE           around49
 	VMOVDQU64     X3, (BX)(R12*1)
 	VMOVDQU64     X7, 16(BX)(R12*1)
 
-stored54:
+stored50:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
 
-fewer48:
-	CMPQ  R11, $0x00000010
-	JLT   fewer55
-	TESTQ R9, R9
-	JNE   some56
-
-asked57:
+fewer46:
+	CMPQ      R11, $0x00000010
+	JLT       fewer51
 	VPMOVZXWD (DX)(R12*2), Z3
 	VPSLLD    $0x10, Z3, Z3
 	CMPB      75(CX), $0x00
-	JNE       reciprocal58
+	JNE       reciprocal52
 	VDIVPS    Z0, Z3, Z3
 
-divided59:
+divided53:
 	VCMPPS        $0x07, Z3, Z3, K1
 	VRNDSCALEPS.Z $0x08, Z3, K1, Z3
 	VADDPS        Z1, Z3, Z3
@@ -3459,32 +3411,28 @@ divided59:
 	VCVTPS2DQ     Z3, Z3
 	VPMOVDB       Z3, X3
 	CMPB          76(CX), $0x00
-	JNE           around60
+	JNE           around54
 	VMOVDQU64     X3, (BX)(R12*1)
 
-stored61:
+stored55:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
-fewer55:
-some36:
-some62:
-	TESTQ R11, R11
-	JLE   done63
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some64
-
-asked65:
+fewer51:
+some32:
+some56:
+	TESTQ       R11, R11
+	JLE         done57
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z3
 	VPSLLD      $0x10, Z3, Z3
 	CMPB        75(CX), $0x00
-	JNE         reciprocal66
+	JNE         reciprocal58
 	VDIVPS      Z0, Z3, Z3
 
-divided67:
+divided59:
 	VCMPPS        $0x07, Z3, Z3, K2
 	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
 	VADDPS        Z1, Z3, Z3
@@ -3494,43 +3442,43 @@ divided67:
 	VPMOVDB       Z3, K1, (BX)(R12*1)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some62
+	JMP           some56
 
-done63:
-	CMPB 275(CX), $0x00
-	JNE  taken68
+done57:
+	CMPB 283(CX), $0x00
+	JNE  taken60
 
-done37:
+done33:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run34
+	JNE  run30
 	VZEROUPPER
 	RET
 
-head38:
+head34:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole35
+	JEQ  whole31
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x00, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some36
+	CMPB 285(CX), $0x00
+	JEQ  some32
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some36
+	JMP  some32
 
-some41:
+some37:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked42
+	JMP        asked38
 
-reciprocal43:
+reciprocal39:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z0, Z10, Z10
 	VMULPS       Z10, Z3, Z3
@@ -3543,48 +3491,54 @@ reciprocal43:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z0, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided44
+	JMP          divided40
 
-around45:
+around41:
 	VMOVNTDQ Z3, (BX)(R12*1)
-	JMP      stored46
+	JMP      stored42
 
-tail47:
+some43:
+	LEAQ       (DX)(R9*1), R13
+	PREFETCHT1 (R13)(R12*2)
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked44
+
+tail45:
 	TESTQ R11, R11
-	JEQ   done37
+	JEQ   done33
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some36
-	MOVB  $0x01, 276(CX)
+	JEQ   some32
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x00, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some36
+	JMP   some32
 
-some49:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked50
-
-reciprocal51:
+reciprocal47:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z0, Z8, Z8
 	VMULPS       Z8, Z3, Z3
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z0, Z8, Z8
 	VMULPS       Z8, Z7, Z7
-	JMP          divided52
+	JMP          divided48
 
-around53:
+around49:
 	VMOVNTDQ X3, (BX)(R12*1)
 	VMOVNTDQ X7, 16(BX)(R12*1)
-	JMP      stored54
+	JMP      stored50
 
-some56:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked57
+reciprocal52:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z0, Z7, Z7
+	VMULPS       Z7, Z3, Z3
+	JMP          divided53
+
+around54:
+	VMOVNTDQ X3, (BX)(R12*1)
+	JMP      stored55
 
 reciprocal58:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
@@ -3592,43 +3546,28 @@ reciprocal58:
 	VMULPS       Z7, Z3, Z3
 	JMP          divided59
 
-around60:
-	VMOVNTDQ X3, (BX)(R12*1)
-	JMP      stored61
-
-some64:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked65
-
-reciprocal66:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z7
-	VDIVPS       Z0, Z7, Z7
-	VMULPS       Z7, Z3, Z3
-	JMP          divided67
-
-taken68:
+taken60:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done37
-	CMPB      276(CX), $0x00
-	JEQ       whole35
-	MOVB      $0x00, 276(CX)
+	JEQ       done33
+	CMPB      285(CX), $0x00
+	JEQ       whole31
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x00, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z3
 	VMOVNTDQ  Z3, -64(R11)
-	JMP       whole35
+	JMP       whole31
 
 other2:
-step69:
+step61:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned71
+	JEQ     aligned63
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -3638,19 +3577,19 @@ step69:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some72
+	JMP     some64
 
-aligned71:
+aligned63:
 	CMPB 77(CX), $0x00
-	JEQ  divide73
+	JEQ  divide65
 
-turn74:
+turn66:
 	CMPQ AX, 104(CX)
-	JLT  turns76
+	JLT  turns68
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand77:
+strand69:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z11
 	VBROADCASTSS 2048(R11), Z7
@@ -3661,14 +3600,14 @@ strand77:
 	VPBROADCASTB X11, Z11
 	MOVQ         104(CX), R9
 
-block75:
+block67:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near78
+	JEQ        near70
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near78:
+near70:
 	VMOVDQU32   (DX), Z13
 	VPSLLD      $0x10, Z13, Z12
 	VPANDD      Z0, Z13, Z13
@@ -3705,49 +3644,49 @@ near78:
 	VPERMQ      Z12, Z3, Z12
 	VPADDB      Z11, Z12, Z12
 	CMPB        76(CX), $0x00
-	JNE         around79
+	JNE         around71
 	VMOVDQU64   Z12, (BX)
-	JMP         stored80
+	JMP         stored72
 
-around79:
+around71:
 	VMOVNTDQ Z12, (BX)
 
-stored80:
+stored72:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block75
+	JNE  block67
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand77
+	JNE  strand69
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn74
+	JMP  turn66
 
-turns76:
-divide73:
-turn81:
+turns68:
+divide65:
+turn73:
 	CMPQ AX, 104(CX)
-	JLT  turns83
+	JLT  turns75
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand84:
+strand76:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z8
 	MOVQ         104(CX), R9
 
-block82:
+block74:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near85
+	JEQ        near77
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near85:
+near77:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -3757,14 +3696,14 @@ near85:
 	VPMOVZXWD 96(DX), Z12
 	VPSLLD    $0x10, Z12, Z12
 	CMPB      75(CX), $0x00
-	JNE       reciprocal86
+	JNE       reciprocal78
 	VDIVPS    Z7, Z9, Z9
 	VDIVPS    Z7, Z10, Z10
 	VDIVPS    Z7, Z11, Z11
 	VDIVPS    Z7, Z12, Z12
-	JMP       divided87
+	JMP       divided79
 
-reciprocal86:
+reciprocal78:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -3778,7 +3717,7 @@ reciprocal86:
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided87:
+divided79:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -3810,61 +3749,61 @@ divided87:
 	VPACKUSWB     Z10, Z9, Z9
 	VPERMD        Z9, Z4, Z9
 	CMPB          76(CX), $0x00
-	JNE           around88
+	JNE           around80
 	VMOVDQU64     Z9, (BX)
-	JMP           stored89
+	JMP           stored81
 
-around88:
+around80:
 	VMOVNTDQ Z9, (BX)
 
-stored89:
+stored81:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R9
-	JNE  block82
+	JNE  block74
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand84
+	JNE  strand76
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn81
+	JMP  turn73
 
-turns83:
-some72:
-some90:
+turns75:
+some64:
+some82:
 	TESTQ      AX, AX
-	JLE        done91
+	JLE        done83
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near92
+	JEQ        near84
 	PREFETCHT1 (DX)(R9*1)
 
-near92:
+near84:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand93:
+strand85:
 	VBROADCASTSS (R10), Z7
 	VBROADCASTSS 1024(R10), Z8
 	VPMOVZXWD.Z  (DX), K1, Z9
 	VPSLLD       $0x10, Z9, Z9
 	CMPB         75(CX), $0x00
-	JNE          reciprocal94
+	JNE          reciprocal86
 	VDIVPS       Z7, Z9, Z7
-	JMP          divided95
+	JMP          divided87
 
-reciprocal94:
+reciprocal86:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z7
 
-divided95:
+divided87:
 	VCMPPS        $0x07, Z7, Z7, K2
 	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
 	VADDPS        Z8, Z7, Z7
@@ -3878,7 +3817,7 @@ divided95:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand93
+	JNE           strand85
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -3886,29 +3825,29 @@ divided95:
 	ADDQ          $+32, DX
 	ADDQ          $+16, BX
 	SUBQ          $0x00000010, AX
-	JMP           some90
+	JMP           some82
 
-done91:
+done83:
 	TESTQ DI, DI
-	JL    whole96
+	JL    whole88
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned71
+	JMP   aligned63
 
-whole96:
+whole88:
 	DECQ R8
-	JEQ  steps70
+	JEQ  steps62
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step69
+	JMP  step61
 
-steps70:
+steps62:
 	VZEROUPPER
 	RET
 
@@ -3927,21 +3866,21 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
-	JEQ   none98
+	JEQ   none90
 	LEAQ  16640(R8), R9
 
-block99:
+block91:
 	CMPQ       AX, $0x00000040
-	JLT        blocks100
+	JLT        blocks92
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near101
+	JEQ        near93
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near101:
+near93:
 	VPMOVZXWD   (DX), Z12
 	VPSLLD      $0x10, Z12, Z12
 	VPMOVZXWD   32(DX), Z13
@@ -3986,14 +3925,14 @@ near101:
 	VPERMD      Z12, Z4, Z12
 	VPADDB      (R9), Z12, Z12
 	CMPB        76(CX), $0x00
-	JNE         around102
+	JNE         around94
 	VMOVDQU64   Z12, (BX)
-	JMP         stored103
+	JMP         stored95
 
-around102:
+around94:
 	VMOVNTDQ Z12, (BX)
 
-stored103:
+stored95:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -4001,30 +3940,30 @@ stored103:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block99
+	JMP  block91
 
-blocks100:
-none98:
+blocks92:
+none90:
 	CMPQ         AX, $0x00000200
-	JLT          divide104
+	JLT          divide96
 	CMPB         72(CX), $0x00
-	JNE          divide104
+	JNE          divide96
 	CMPB         73(CX), $0x00
-	JNE          divide104
+	JNE          divide96
 	CMPB         75(CX), $0x00
-	JNE          divide104
+	JNE          divide96
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide104
+	JHI          divide96
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide104
+	JHI          divide96
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide104
+	JHI          divide96
 	VMINPS       Z11, Z6, Z12
 	VMINPS       Z11, Z7, Z13
 	VMINPS       Z11, Z8, Z14
@@ -4035,7 +3974,7 @@ none98:
 	VMAXPS       Z10, Z15, Z13
 	VMOVD        X12, R8
 	CMPL         R8, (DI)
-	JNE          divide104
+	JNE          divide96
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z0, Z15, Z14
 	VFNMADD231PS Z0, Z14, Z15
@@ -4047,16 +3986,16 @@ none98:
 	VCVTPS2DQ    Z6, Z16
 	VPBROADCASTB X16, Z16
 
-block105:
+block97:
 	CMPQ       AX, $0x00000040
-	JLT        blocks106
+	JLT        blocks98
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near107
+	JEQ        near99
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near107:
+near99:
 	VPMOVZXWD   (DX), Z17
 	VPSLLD      $0x10, Z17, Z17
 	VPMOVZXWD   32(DX), Z18
@@ -4093,49 +4032,49 @@ near107:
 	VPERMD      Z17, Z4, Z17
 	VPADDB      Z16, Z17, Z17
 	CMPB        76(CX), $0x00
-	JNE         around108
+	JNE         around100
 	VMOVDQU64   Z17, (BX)
-	JMP         stored109
+	JMP         stored101
 
-around108:
+around100:
 	VMOVNTDQ Z17, (BX)
 
-stored109:
+stored101:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block105
+	JMP  block97
 
-blocks106:
-divide104:
-block110:
+blocks98:
+divide96:
+block102:
 	CMPQ       AX, $0x00000040
-	JLT        blocks111
+	JLT        blocks103
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near112
+	JEQ        near104
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near112:
+near104:
 	CMPB    72(CX), $0x00
-	JEQ     loaded113
+	JEQ     loaded105
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z5
 
-loaded113:
+loaded105:
 	CMPB    73(CX), $0x00
-	JEQ     loaded114
+	JEQ     loaded106
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z7
 	VMOVUPS 128(DI), Z8
 	VMOVUPS 192(DI), Z9
 
-loaded114:
+loaded106:
 	VPMOVZXWD (DX), Z12
 	VPSLLD    $0x10, Z12, Z12
 	VPMOVZXWD 32(DX), Z13
@@ -4145,14 +4084,14 @@ loaded114:
 	VPMOVZXWD 96(DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	CMPB      75(CX), $0x00
-	JNE       reciprocal115
+	JNE       reciprocal107
 	VDIVPS    Z0, Z12, Z12
 	VDIVPS    Z1, Z13, Z13
 	VDIVPS    Z3, Z14, Z14
 	VDIVPS    Z5, Z15, Z15
-	JMP       divided116
+	JMP       divided108
 
-reciprocal115:
+reciprocal107:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z0, Z16, Z16
 	VMULPS       Z16, Z12, Z12
@@ -4166,7 +4105,7 @@ reciprocal115:
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided116:
+divided108:
 	VCMPPS        $0x07, Z12, Z12, K1
 	VCMPPS        $0x07, Z13, Z13, K2
 	VCMPPS        $0x07, Z14, Z14, K3
@@ -4198,51 +4137,51 @@ divided116:
 	VPACKUSWB     Z13, Z12, Z12
 	VPERMD        Z12, Z4, Z12
 	CMPB          76(CX), $0x00
-	JNE           around117
+	JNE           around109
 	VMOVDQU64     Z12, (BX)
-	JMP           stored118
+	JMP           stored110
 
-around117:
+around109:
 	VMOVNTDQ Z12, (BX)
 
-stored118:
+stored110:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block110
+	JMP  block102
 
-blocks111:
-some119:
+blocks103:
+some111:
 	TESTQ     AX, AX
-	JLE       done120
+	JLE       done112
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded121
+	JEQ       loaded113
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded121:
+loaded113:
 	CMPB      73(CX), $0x00
-	JEQ       loaded122
+	JEQ       loaded114
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded122:
+loaded114:
 	VPMOVZXWD.Z (DX), K1, Z12
 	VPSLLD      $0x10, Z12, Z12
 	CMPB        75(CX), $0x00
-	JNE         reciprocal123
+	JNE         reciprocal115
 	VDIVPS      Z0, Z12, Z12
-	JMP         divided124
+	JMP         divided116
 
-reciprocal123:
+reciprocal115:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided124:
+divided116:
 	VCMPPS        $0x07, Z12, Z12, K2
 	VRNDSCALEPS.Z $0x08, Z12, K2, Z12
 	VADDPS        Z6, Z12, Z12
@@ -4255,10 +4194,10 @@ divided124:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some119
+	JMP           some111
 
-done120:
-	DECQ 264(CX)
+done112:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -4343,7 +4282,7 @@ TEXT ·quantizeAVX512F32I16(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z1
 	VBROADCASTSS 64(CX), Z2
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -4369,7 +4308,7 @@ run6:
 	VBROADCASTSS 3072(SI), Z3
 	VBROADCASTSS 3584(SI), Z4
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head10
 
 whole7:
@@ -4432,16 +4371,15 @@ stored16:
 	JLE  next11
 
 rest12:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line17:
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done9
 	CMPQ  R11, $0x00000020
-	JLT   lines18
+	JLT   fewer17
 	TESTQ R9, R9
-	JNE   some19
+	JNE   some18
 
-asked20:
+asked19:
 	VMOVUPS       (DX)(R12*4), Z6
 	VMOVUPS       64(DX)(R12*4), Z7
 	VMINPS        Z6, Z2, Z6
@@ -4463,23 +4401,22 @@ asked20:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z6, Z0, Z7
 	CMPB          76(CX), $0x00
-	JNE           around21
+	JNE           around20
 	VMOVDQU64     Z7, (BX)(R12*2)
 
-stored22:
+stored21:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line17
 
-lines18:
-	CMPB  275(CX), $0x00
-	JNE   tail23
+fewer17:
+	CMPB  283(CX), $0x00
+	JNE   tail22
 	CMPQ  R11, $0x00000010
-	JLT   fewer24
+	JLT   fewer23
 	TESTQ R9, R9
-	JNE   some25
+	JNE   some24
 
-asked26:
+asked25:
 	VMOVUPS       (DX)(R12*4), Z6
 	VMINPS        Z6, Z2, Z6
 	VMAXPS        Z6, Z1, Z6
@@ -4491,25 +4428,25 @@ asked26:
 	VCVTPS2DQ     Z6, Z6
 	VPMOVDW       Z6, Y6
 	CMPB          76(CX), $0x00
-	JNE           around27
+	JNE           around26
 	VMOVDQU64     Y6, (BX)(R12*2)
 
-stored28:
+stored27:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
-fewer24:
+fewer23:
 some8:
-some29:
+some28:
 	TESTQ R11, R11
-	JLE   done30
+	JLE   done29
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some31
+	JNE   some30
 
-asked32:
+asked31:
 	VMOVUPS.Z     (DX)(R12*4), K1, Z6
 	VMINPS        Z6, Z2, Z6
 	VMAXPS        Z6, Z1, Z6
@@ -4522,11 +4459,11 @@ asked32:
 	VPMOVDW       Z6, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some29
+	JMP           some28
 
-done30:
-	CMPB 275(CX), $0x00
-	JNE  taken33
+done29:
+	CMPB 283(CX), $0x00
+	JNE  taken32
 
 done9:
 	ADDQ 152(CX), R10
@@ -4546,7 +4483,7 @@ head10:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some8
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -4565,51 +4502,51 @@ around15:
 	VMOVNTDQ Z6, 64(BX)(R12*2)
 	JMP      stored16
 
-some19:
+some18:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
 	PREFETCHT1 64(R13)(R12*4)
-	JMP        asked20
+	JMP        asked19
 
-around21:
+around20:
 	VMOVNTDQ Z7, (BX)(R12*2)
-	JMP      stored22
+	JMP      stored21
 
-tail23:
+tail22:
 	TESTQ R11, R11
 	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some8
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some8
 
-some25:
+some24:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked26
+	JMP        asked25
 
-around27:
+around26:
 	VMOVNTDQ Y6, (BX)(R12*2)
-	JMP      stored28
+	JMP      stored27
 
-some31:
+some30:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked32
+	JMP        asked31
 
-taken33:
+taken32:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done9
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole7
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -4622,34 +4559,34 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run35:
+run34:
 	VBROADCASTSS (SI), Z3
 	VBROADCASTSS 1024(SI), Z4
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head39
+	CMPB         283(CX), $0x00
+	JNE          head38
 
-whole36:
+whole35:
 	CMPQ R12, DI
-	JGT  rest41
+	JGT  rest40
 
-next40:
+next39:
 	TESTQ R9, R9
-	JNE   some42
+	JNE   some41
 
-asked43:
+asked42:
 	VMOVUPS (DX)(R12*4), Z5
 	VMOVUPS 64(DX)(R12*4), Z6
 	VMOVUPS 128(DX)(R12*4), Z7
 	VMOVUPS 192(DX)(R12*4), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal44
+	JNE     reciprocal43
 	VDIVPS  Z3, Z5, Z5
 	VDIVPS  Z3, Z6, Z6
 	VDIVPS  Z3, Z7, Z7
 	VDIVPS  Z3, Z8, Z8
 
-divided45:
+divided44:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -4679,34 +4616,33 @@ divided45:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around46
+	JNE           around45
 	VMOVDQU64     Z5, (BX)(R12*2)
 	VMOVDQU64     Z6, 64(BX)(R12*2)
 
-stored47:
+stored46:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next40
+	JLE  next39
 
-rest41:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line48:
+rest40:
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done37
 	CMPQ  R11, $0x00000020
-	JLT   lines49
+	JLT   fewer47
 	TESTQ R9, R9
-	JNE   some50
+	JNE   some48
 
-asked51:
+asked49:
 	VMOVUPS (DX)(R12*4), Z5
 	VMOVUPS 64(DX)(R12*4), Z6
 	CMPB    75(CX), $0x00
-	JNE     reciprocal52
+	JNE     reciprocal50
 	VDIVPS  Z3, Z5, Z5
 	VDIVPS  Z3, Z6, Z6
 
-divided53:
+divided51:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
@@ -4722,29 +4658,28 @@ divided53:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z0, Z5
 	CMPB          76(CX), $0x00
-	JNE           around54
+	JNE           around52
 	VMOVDQU64     Z5, (BX)(R12*2)
 
-stored55:
+stored53:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line48
 
-lines49:
-	CMPB  275(CX), $0x00
-	JNE   tail56
+fewer47:
+	CMPB  283(CX), $0x00
+	JNE   tail54
 	CMPQ  R11, $0x00000010
-	JLT   fewer57
+	JLT   fewer55
 	TESTQ R9, R9
-	JNE   some58
+	JNE   some56
 
-asked59:
+asked57:
 	VMOVUPS (DX)(R12*4), Z5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal58
 	VDIVPS  Z3, Z5, Z5
 
-divided61:
+divided59:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
 	VADDPS        Z4, Z5, Z5
@@ -4753,31 +4688,31 @@ divided61:
 	VCVTPS2DQ     Z5, Z5
 	VPMOVDW       Z5, Y5
 	CMPB          76(CX), $0x00
-	JNE           around62
+	JNE           around60
 	VMOVDQU64     Y5, (BX)(R12*2)
 
-stored63:
+stored61:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
-fewer57:
-some37:
-some64:
+fewer55:
+some36:
+some62:
 	TESTQ R11, R11
-	JLE   done65
+	JLE   done63
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some66
+	JNE   some64
 
-asked67:
+asked65:
 	VMOVUPS.Z (DX)(R12*4), K1, Z5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal66
 	VDIVPS    Z3, Z5, Z5
 
-divided69:
+divided67:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z4, Z5, Z5
@@ -4787,45 +4722,45 @@ divided69:
 	VPMOVDW       Z5, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some64
+	JMP           some62
 
-done65:
-	CMPB 275(CX), $0x00
-	JNE  taken70
+done63:
+	CMPB 283(CX), $0x00
+	JNE  taken68
 
-done38:
+done37:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run35
+	JNE  run34
 	VZEROUPPER
 	RET
 
-head39:
+head38:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole36
+	JEQ  whole35
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some37
+	CMPB 285(CX), $0x00
+	JEQ  some36
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some37
+	JMP  some36
 
-some42:
+some41:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*4)
 	PREFETCHT1 64(R11)(R12*4)
 	PREFETCHT1 128(R11)(R12*4)
 	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked43
+	JMP        asked42
 
-reciprocal44:
+reciprocal43:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -4838,93 +4773,93 @@ reciprocal44:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
-	JMP          divided45
+	JMP          divided44
 
-around46:
+around45:
 	VMOVNTDQ Z5, (BX)(R12*2)
 	VMOVNTDQ Z6, 64(BX)(R12*2)
-	JMP      stored47
+	JMP      stored46
 
-some50:
+some48:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
 	PREFETCHT1 64(R13)(R12*4)
-	JMP        asked51
+	JMP        asked49
 
-reciprocal52:
+reciprocal50:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z5, Z5
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z6, Z6
-	JMP          divided53
+	JMP          divided51
 
-around54:
+around52:
 	VMOVNTDQ Z5, (BX)(R12*2)
-	JMP      stored55
+	JMP      stored53
 
-tail56:
+tail54:
 	TESTQ R11, R11
-	JEQ   done38
+	JEQ   done37
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some37
-	MOVB  $0x01, 276(CX)
+	JEQ   some36
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some37
+	JMP   some36
 
-some58:
+some56:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked59
+	JMP        asked57
 
-reciprocal60:
+reciprocal58:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z5
-	JMP          divided61
+	JMP          divided59
 
-around62:
+around60:
 	VMOVNTDQ Y5, (BX)(R12*2)
-	JMP      stored63
+	JMP      stored61
 
-some66:
+some64:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*4)
-	JMP        asked67
+	JMP        asked65
 
-reciprocal68:
+reciprocal66:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z5
-	JMP          divided69
+	JMP          divided67
 
-taken70:
+taken68:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done38
-	CMPB      276(CX), $0x00
-	JEQ       whole36
-	MOVB      $0x00, 276(CX)
+	JEQ       done37
+	CMPB      285(CX), $0x00
+	JEQ       whole35
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z5
 	VMOVNTDQ  Z5, -64(R11)
-	JMP       whole36
+	JMP       whole35
 
 other2:
-step71:
+step69:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned73
+	JEQ     aligned71
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -4934,19 +4869,19 @@ step71:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some74
+	JMP     some72
 
-aligned73:
+aligned71:
 	CMPB 77(CX), $0x00
-	JEQ  divide75
+	JEQ  divide73
 
-turn76:
+turn74:
 	CMPQ AX, 104(CX)
-	JLT  turns78
+	JLT  turns76
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand79:
+strand77:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z7
 	VBROADCASTSS 2048(R11), Z3
@@ -4955,16 +4890,16 @@ strand79:
 	VBROADCASTSS 3584(R11), Z6
 	MOVQ         104(CX), R9
 
-block77:
+block75:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near80
+	JEQ        near78
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near80:
+near78:
 	VMOVUPS       (DX), Z8
 	VMOVUPS       64(DX), Z9
 	VMOVUPS       128(DX), Z10
@@ -5006,66 +4941,66 @@ near80:
 	VMOVDQA64     Z9, Z8
 	VPERMT2W      Z10, Z0, Z8
 	CMPB          76(CX), $0x00
-	JNE           around81
+	JNE           around79
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored82
+	JMP           stored80
 
-around81:
+around79:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored82:
+stored80:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block77
+	JNE  block75
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand79
+	JNE  strand77
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn76
+	JMP  turn74
 
-turns78:
-divide75:
-turn83:
+turns76:
+divide73:
+turn81:
 	CMPQ AX, 104(CX)
-	JLT  turns85
+	JLT  turns83
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand86:
+strand84:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z4
 	MOVQ         104(CX), R9
 
-block84:
+block82:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near87
+	JEQ        near85
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near87:
+near85:
 	VMOVUPS (DX), Z5
 	VMOVUPS 64(DX), Z6
 	VMOVUPS 128(DX), Z7
 	VMOVUPS 192(DX), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal88
+	JNE     reciprocal86
 	VDIVPS  Z3, Z5, Z5
 	VDIVPS  Z3, Z6, Z6
 	VDIVPS  Z3, Z7, Z7
 	VDIVPS  Z3, Z8, Z8
-	JMP     divided89
+	JMP     divided87
 
-reciprocal88:
+reciprocal86:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -5079,7 +5014,7 @@ reciprocal88:
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided89:
+divided87:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -5109,62 +5044,62 @@ divided89:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around90
+	JNE           around88
 	VMOVDQU64     Z5, (BX)
 	VMOVDQU64     Z6, 64(BX)
-	JMP           stored91
+	JMP           stored89
 
-around90:
+around88:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored91:
+stored89:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block84
+	JNE  block82
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand86
+	JNE  strand84
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn83
+	JMP  turn81
 
-turns85:
-some74:
-some92:
+turns83:
+some72:
+some90:
 	TESTQ      AX, AX
-	JLE        done93
+	JLE        done91
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near94
+	JEQ        near92
 	PREFETCHT1 (DX)(R9*1)
 
-near94:
+near92:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand95:
+strand93:
 	VBROADCASTSS (R10), Z3
 	VBROADCASTSS 1024(R10), Z4
 	VMOVUPS.Z    (DX), K1, Z5
 	CMPB         75(CX), $0x00
-	JNE          reciprocal96
+	JNE          reciprocal94
 	VDIVPS       Z3, Z5, Z3
-	JMP          divided97
+	JMP          divided95
 
-reciprocal96:
+reciprocal94:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z3
 
-divided97:
+divided95:
 	VCMPPS        $0x07, Z3, Z3, K2
 	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
 	VADDPS        Z4, Z3, Z3
@@ -5178,7 +5113,7 @@ divided97:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand95
+	JNE           strand93
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -5186,29 +5121,29 @@ divided97:
 	ADDQ          $+64, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some92
+	JMP           some90
 
-done93:
+done91:
 	TESTQ DI, DI
-	JL    whole98
+	JL    whole96
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned73
+	JMP   aligned71
 
-whole98:
+whole96:
 	DECQ R8
-	JEQ  steps72
+	JEQ  steps70
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step71
+	JMP  step69
 
-steps72:
+steps70:
 	VZEROUPPER
 	RET
 
@@ -5228,25 +5163,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide100
+	JLT          divide98
 	CMPB         72(CX), $0x00
-	JNE          divide100
+	JNE          divide98
 	CMPB         73(CX), $0x00
-	JNE          divide100
+	JNE          divide98
 	CMPB         75(CX), $0x00
-	JNE          divide100
+	JNE          divide98
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide100
+	JHI          divide98
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide100
+	JHI          divide98
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide100
+	JHI          divide98
 	VMINPS       Z10, Z5, Z11
 	VMINPS       Z10, Z6, Z12
 	VMINPS       Z10, Z7, Z13
@@ -5257,7 +5192,7 @@ row:
 	VMAXPS       Z9, Z14, Z12
 	VMOVD        X11, R8
 	CMPL         R8, (DI)
-	JNE          divide100
+	JNE          divide98
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z1, Z14, Z13
 	VFNMADD231PS Z1, Z13, Z14
@@ -5267,18 +5202,18 @@ row:
 	VSUBPS       Z5, Z10, Z12
 	VMULPS       Z1, Z12, Z12
 
-block101:
+block99:
 	CMPQ       AX, $0x00000040
-	JLT        blocks102
+	JLT        blocks100
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near103
+	JEQ        near101
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near103:
+near101:
 	VMOVUPS       (DX), Z15
 	VMOVUPS       64(DX), Z16
 	VMOVUPS       128(DX), Z17
@@ -5320,66 +5255,66 @@ near103:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z17, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around104
+	JNE           around102
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored105
+	JMP           stored103
 
-around104:
+around102:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored105:
+stored103:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block101
+	JMP  block99
 
-blocks102:
-divide100:
-block106:
+blocks100:
+divide98:
+block104:
 	CMPQ       AX, $0x00000040
-	JLT        blocks107
+	JLT        blocks105
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near108
+	JEQ        near106
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near108:
+near106:
 	CMPB    72(CX), $0x00
-	JEQ     loaded109
+	JEQ     loaded107
 	VMOVUPS (SI), Z1
 	VMOVUPS 64(SI), Z2
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z4
 
-loaded109:
+loaded107:
 	CMPB    73(CX), $0x00
-	JEQ     loaded110
+	JEQ     loaded108
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded110:
+loaded108:
 	VMOVUPS (DX), Z11
 	VMOVUPS 64(DX), Z12
 	VMOVUPS 128(DX), Z13
 	VMOVUPS 192(DX), Z14
 	CMPB    75(CX), $0x00
-	JNE     reciprocal111
+	JNE     reciprocal109
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
 	VDIVPS  Z4, Z14, Z14
-	JMP     divided112
+	JMP     divided110
 
-reciprocal111:
+reciprocal109:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z1, Z15, Z15
 	VMULPS       Z15, Z11, Z11
@@ -5393,7 +5328,7 @@ reciprocal111:
 	VDIVPS       Z4, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided112:
+divided110:
 	VCMPPS        $0x07, Z11, Z11, K1
 	VCMPPS        $0x07, Z12, Z12, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -5423,52 +5358,52 @@ divided112:
 	VMOVDQA64     Z13, Z12
 	VPERMT2W      Z14, Z0, Z12
 	CMPB          76(CX), $0x00
-	JNE           around113
+	JNE           around111
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored114
+	JMP           stored112
 
-around113:
+around111:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored114:
+stored112:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block106
+	JMP  block104
 
-blocks107:
-some115:
+blocks105:
+some113:
 	TESTQ     AX, AX
-	JLE       done116
+	JLE       done114
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded117
+	JEQ       loaded115
 	VMOVUPS.Z (SI), K1, Z1
 
-loaded117:
+loaded115:
 	CMPB      73(CX), $0x00
-	JEQ       loaded118
+	JEQ       loaded116
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded118:
+loaded116:
 	VMOVUPS.Z (DX), K1, Z11
 	CMPB      75(CX), $0x00
-	JNE       reciprocal119
+	JNE       reciprocal117
 	VDIVPS    Z1, Z11, Z11
-	JMP       divided120
+	JMP       divided118
 
-reciprocal119:
+reciprocal117:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z1, Z12, Z12
 	VMULPS       Z12, Z11, Z11
 
-divided120:
+divided118:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z5, Z11, Z11
@@ -5481,10 +5416,10 @@ divided120:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some115
+	JMP           some113
 
-done116:
-	DECQ 264(CX)
+done114:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -5548,7 +5483,9 @@ TEXT ·quantizeAVX512F32I32(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
+	JNE          shared3
+	CMPB         284(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -5558,507 +5495,816 @@ TEXT ·quantizeAVX512F32I32(SB), NOSPLIT, $64-16
 	JEQ          other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	CMPB 77(CX), $0x00
-	JEQ  divide4
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	CMPB        77(CX), $0x00
+	JEQ         divide4
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near7
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z0
+	VPSUBD.BCST 256(CX), Z0, Z1
+	VPERMPS     Z2, Z1, Z2
+	VPADDD.BCST 256(CX), Z0, Z3
 
+near7:
 run6:
 	VBROADCASTSS (SI), Z0
-	VBROADCASTSS 1024(SI), Z4
+	VBROADCASTSS 1024(SI), Z6
 	VBROADCASTSS 2048(SI), Z0
 	VBROADCASTSS 2560(SI), Z1
-	VBROADCASTSS 3072(SI), Z2
-	VBROADCASTSS 3584(SI), Z3
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head10
+	VBROADCASTSS 3072(SI), Z4
+	VBROADCASTSS 3584(SI), Z5
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head11
 
-whole7:
-	CMPQ R12, DI
-	JGT  rest12
+whole8:
+	CMPQ R13, DI
+	JGT  rest13
 
-next11:
-	TESTQ R9, R9
-	JNE   some13
+next12:
+	TESTQ R10, R10
+	JNE   some14
 
-asked14:
-	VMOVUPS       (DX)(R12*4), Z5
-	VMOVUPS       64(DX)(R12*4), Z6
-	VMOVUPS       128(DX)(R12*4), Z7
-	VMOVUPS       192(DX)(R12*4), Z8
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z9
-	VFMADD231PS   Z2, Z5, Z9
-	VMINPS        Z6, Z1, Z6
-	VMAXPS        Z6, Z0, Z6
-	VMULPS        Z3, Z6, Z5
-	VFMADD231PS   Z2, Z6, Z5
+asked15:
+	VMOVUPS       (DX)(R13*4), Z7
+	VMOVUPS       64(DX)(R13*4), Z8
+	VMOVUPS       128(DX)(R13*4), Z9
+	VMOVUPS       192(DX)(R13*4), Z10
 	VMINPS        Z7, Z1, Z7
 	VMAXPS        Z7, Z0, Z7
-	VMULPS        Z3, Z7, Z6
-	VFMADD231PS   Z2, Z7, Z6
+	VMULPS        Z5, Z7, Z11
+	VFMADD231PS   Z4, Z7, Z11
 	VMINPS        Z8, Z1, Z8
 	VMAXPS        Z8, Z0, Z8
-	VMULPS        Z3, Z8, Z7
-	VFMADD231PS   Z2, Z8, Z7
-	VCMPPS        $0x07, Z9, Z9, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z9, K1, Z8
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z4, Z8, Z8
-	VADDPS        Z4, Z5, Z5
-	VADDPS        Z4, Z6, Z6
-	VADDPS        Z4, Z7, Z7
-	VCVTPS2DQ     Z8, Z9
-	VCVTPS2DQ     Z5, Z10
-	VCVTPS2DQ     Z6, Z11
+	VMULPS        Z5, Z8, Z7
+	VFMADD231PS   Z4, Z8, Z7
+	VMINPS        Z9, Z1, Z9
+	VMAXPS        Z9, Z0, Z9
+	VMULPS        Z5, Z9, Z8
+	VFMADD231PS   Z4, Z9, Z8
+	VMINPS        Z10, Z1, Z10
+	VMAXPS        Z10, Z0, Z10
+	VMULPS        Z5, Z10, Z9
+	VFMADD231PS   Z4, Z10, Z9
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z6, Z10, Z10
+	VADDPS        Z6, Z7, Z7
+	VADDPS        Z6, Z8, Z8
+	VADDPS        Z6, Z9, Z9
+	VCVTPS2DQ     Z10, Z11
 	VCVTPS2DQ     Z7, Z12
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z13
-	VCMPPS        $0x1d, Z13, Z8, K1
-	VCMPPS        $0x1d, Z13, Z5, K2
-	VCMPPS        $0x1d, Z13, Z6, K3
-	VCMPPS        $0x1d, Z13, Z7, K4
+	VCVTPS2DQ     Z8, Z13
+	VCVTPS2DQ     Z9, Z14
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z15
+	VCMPPS        $0x1d, Z15, Z10, K1
+	VCMPPS        $0x1d, Z15, Z7, K2
+	VCMPPS        $0x1d, Z15, Z8, K3
+	VCMPPS        $0x1d, Z15, Z9, K4
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z11
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z12
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z13
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z14
+	CMPB          284(CX), $0x00
+	JNE           join16
+	CMPB          76(CX), $0x00
+	JNE           around18
+	VMOVDQU64     Z11, (BX)(R13*4)
+	VMOVDQU64     Z12, 64(BX)(R13*4)
+	VMOVDQU64     Z13, 128(BX)(R13*4)
+	VMOVDQU64     Z14, 192(BX)(R13*4)
+
+stored19:
+joined17:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next12
+
+rest13:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done10
+	CMPQ  R12, $0x00000020
+	JLT   fewer20
+	TESTQ R10, R10
+	JNE   some21
+
+asked22:
+	VMOVUPS       (DX)(R13*4), Z7
+	VMOVUPS       64(DX)(R13*4), Z8
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z9
+	VFMADD231PS   Z4, Z7, Z9
+	VMINPS        Z8, Z1, Z8
+	VMAXPS        Z8, Z0, Z8
+	VMULPS        Z5, Z8, Z7
+	VFMADD231PS   Z4, Z8, Z7
+	VCMPPS        $0x07, Z9, Z9, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VRNDSCALEPS.Z $0x08, Z9, K1, Z8
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VADDPS        Z6, Z8, Z8
+	VADDPS        Z6, Z7, Z7
+	VCVTPS2DQ     Z8, Z9
+	VCVTPS2DQ     Z7, Z10
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z11
+	VCMPPS        $0x1d, Z11, Z8, K1
+	VCMPPS        $0x1d, Z11, Z7, K2
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z9
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z10
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z11
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z12
+	CMPB          284(CX), $0x00
+	JNE           join23
 	CMPB          76(CX), $0x00
-	JNE           around15
-	VMOVDQU64     Z9, (BX)(R12*4)
-	VMOVDQU64     Z10, 64(BX)(R12*4)
-	VMOVDQU64     Z11, 128(BX)(R12*4)
-	VMOVDQU64     Z12, 192(BX)(R12*4)
+	JNE           around25
+	VMOVDQU64     Z9, (BX)(R13*4)
+	VMOVDQU64     Z10, 64(BX)(R13*4)
 
-stored16:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next11
+stored26:
+joined24:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
 
-rest12:
-	MOVQ AX, R11
-	SUBQ R12, R11
+fewer20:
+	CMPQ  R12, $0x00000010
+	JLT   fewer27
+	TESTQ R10, R10
+	JNE   some28
 
-line17:
-	CMPQ  R11, $0x00000010
-	JLT   lines18
-	TESTQ R9, R9
-	JNE   some19
-
-asked20:
-	VMOVUPS       (DX)(R12*4), Z5
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z6
-	VFMADD231PS   Z2, Z5, Z6
-	VCMPPS        $0x07, Z6, Z6, K1
-	VRNDSCALEPS.Z $0x08, Z6, K1, Z5
-	VADDPS        Z4, Z5, Z5
-	VCVTPS2DQ     Z5, Z6
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z7
-	VCMPPS        $0x1d, Z7, Z5, K1
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z6
+asked29:
+	VMOVUPS       (DX)(R13*4), Z7
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z8
+	VFMADD231PS   Z4, Z7, Z8
+	VCMPPS        $0x07, Z8, Z8, K1
+	VRNDSCALEPS.Z $0x08, Z8, K1, Z7
+	VADDPS        Z6, Z7, Z7
+	VCVTPS2DQ     Z7, Z8
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z9
+	VCMPPS        $0x1d, Z9, Z7, K1
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z8
+	CMPB          284(CX), $0x00
+	JNE           join30
 	CMPB          76(CX), $0x00
-	JNE           around21
-	VMOVDQU64     Z6, (BX)(R12*4)
+	JNE           around32
+	VMOVDQU64     Z8, (BX)(R13*4)
 
-stored22:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line17
+stored33:
+joined31:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-lines18:
-	CMPB 275(CX), $0x00
-	JNE  tail23
+fewer27:
+	CMPB 283(CX), $0x00
+	JNE  tail34
 
-some8:
-some24:
-	TESTQ R11, R11
-	JLE   done25
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some26
-
-asked27:
-	VMOVUPS.Z     (DX)(R12*4), K1, Z5
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z6
-	VFMADD231PS   Z2, Z5, Z6
-	VCMPPS        $0x07, Z6, Z6, K2
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z5
-	VADDPS        Z4, Z5, Z5
-	VCVTPS2DQ     Z5, Z6
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z7
-	VCMPPS        $0x1d, Z7, Z5, K2
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z6
-	VMOVDQU32     Z6, K1, (BX)(R12*4)
-	ADDQ          $0x00000010, R12
-	SUBQ          $0x00000010, R11
-	JMP           some24
-
-done25:
-	CMPB 275(CX), $0x00
-	JNE  taken28
-
-done9:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run6
-	VZEROUPPER
-	RET
-
-head10:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole7
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
-	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some8
-	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some8
-
-some13:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*4)
-	PREFETCHT1 64(R11)(R12*4)
-	PREFETCHT1 128(R11)(R12*4)
-	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked14
-
-around15:
-	VMOVNTDQ Z9, (BX)(R12*4)
-	VMOVNTDQ Z10, 64(BX)(R12*4)
-	VMOVNTDQ Z11, 128(BX)(R12*4)
-	VMOVNTDQ Z12, 192(BX)(R12*4)
-	JMP      stored16
-
-some19:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked20
-
-around21:
-	VMOVNTDQ Z6, (BX)(R12*4)
-	JMP      stored22
-
-tail23:
-	TESTQ R11, R11
-	JEQ   done9
-	MOVQ  BX, 248(CX)
-	CMPQ  R8, $0x01
-	JEQ   some8
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
-	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some8
-
-some26:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked27
-
-taken28:
-	ADDQ      R11, R12
-	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done9
-	CMPB      276(CX), $0x00
-	JEQ       whole7
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z5
-	VMOVNTDQ  Z5, -64(R11)
-	JMP       whole7
-
-divide4:
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run30:
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS 1024(SI), Z3
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head34
-
-whole31:
-	CMPQ R12, DI
-	JGT  rest36
-
-next35:
-	TESTQ R9, R9
+some9:
+some35:
+	TESTQ R12, R12
+	JLE   done36
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
 	JNE   some37
 
 asked38:
-	VMOVUPS (DX)(R12*4), Z4
-	VMOVUPS 64(DX)(R12*4), Z5
-	VMOVUPS 128(DX)(R12*4), Z6
-	VMOVUPS 192(DX)(R12*4), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal39
-	VDIVPS  Z2, Z4, Z4
-	VDIVPS  Z2, Z5, Z5
-	VDIVPS  Z2, Z6, Z6
-	VDIVPS  Z2, Z7, Z7
+	VMOVUPS.Z     (DX)(R13*4), K1, Z7
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z8
+	VFMADD231PS   Z4, Z7, Z8
+	VCMPPS        $0x07, Z8, Z8, K2
+	VRNDSCALEPS.Z $0x08, Z8, K2, Z7
+	VADDPS        Z6, Z7, Z7
+	VCVTPS2DQ     Z7, Z8
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z9
+	VCMPPS        $0x1d, Z9, Z7, K2
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z8
+	CMPB          284(CX), $0x00
+	JNE           join39
+	VMOVDQU32     Z8, K1, (BX)(R13*4)
 
-divided40:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z3, Z4, Z4
-	VADDPS        Z3, Z5, Z5
-	VADDPS        Z3, Z6, Z6
-	VADDPS        Z3, Z7, Z7
-	VMINPS        Z1, Z4, Z4
-	VMINPS        Z1, Z5, Z5
-	VMINPS        Z1, Z6, Z6
-	VMINPS        Z1, Z7, Z7
-	VMAXPS        Z0, Z4, Z4
-	VMAXPS        Z0, Z5, Z5
-	VMAXPS        Z0, Z6, Z6
-	VMAXPS        Z0, Z7, Z7
-	VCVTPS2DQ     Z4, Z8
-	VCVTPS2DQ     Z5, Z9
-	VCVTPS2DQ     Z6, Z10
-	VCVTPS2DQ     Z7, Z11
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z12
-	VCMPPS        $0x1d, Z12, Z4, K1
-	VCMPPS        $0x1d, Z12, Z5, K2
-	VCMPPS        $0x1d, Z12, Z6, K3
-	VCMPPS        $0x1d, Z12, Z7, K4
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z8
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z9
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
-	CMPB          76(CX), $0x00
-	JNE           around41
-	VMOVDQU64     Z8, (BX)(R12*4)
-	VMOVDQU64     Z9, 64(BX)(R12*4)
-	VMOVDQU64     Z10, 128(BX)(R12*4)
-	VMOVDQU64     Z11, 192(BX)(R12*4)
+joined40:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some35
 
-stored42:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next35
+done36:
+	CMPB 283(CX), $0x00
+	JNE  taken41
 
-rest36:
-	MOVQ AX, R11
-	SUBQ R12, R11
+done10:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run6
+	CMPB      284(CX), $0x00
+	JEQ       none42
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none42
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z2, Z3, Z0
+	VMOVDQU32 Z0, K1, (R9)
 
-line43:
-	CMPQ  R11, $0x00000010
-	JLT   lines44
-	TESTQ R9, R9
-	JNE   some45
-
-asked46:
-	VMOVUPS (DX)(R12*4), Z4
-	CMPB    75(CX), $0x00
-	JNE     reciprocal47
-	VDIVPS  Z2, Z4, Z4
-
-divided48:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VADDPS        Z3, Z4, Z4
-	VMINPS        Z1, Z4, Z4
-	VMAXPS        Z0, Z4, Z4
-	VCVTPS2DQ     Z4, Z5
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z6
-	VCMPPS        $0x1d, Z6, Z4, K1
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z5
-	CMPB          76(CX), $0x00
-	JNE           around49
-	VMOVDQU64     Z5, (BX)(R12*4)
-
-stored50:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line43
-
-lines44:
-	CMPB 275(CX), $0x00
-	JNE  tail51
-
-some32:
-some52:
-	TESTQ R11, R11
-	JLE   done53
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some54
-
-asked55:
-	VMOVUPS.Z (DX)(R12*4), K1, Z4
-	CMPB      75(CX), $0x00
-	JNE       reciprocal56
-	VDIVPS    Z2, Z4, Z4
-
-divided57:
-	VCMPPS        $0x07, Z4, Z4, K2
-	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
-	VADDPS        Z3, Z4, Z4
-	VMINPS        Z1, Z4, Z4
-	VMAXPS        Z0, Z4, Z4
-	VCVTPS2DQ     Z4, Z5
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z6
-	VCMPPS        $0x1d, Z6, Z4, K2
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z5
-	VMOVDQU32     Z5, K1, (BX)(R12*4)
-	ADDQ          $0x00000010, R12
-	SUBQ          $0x00000010, R11
-	JMP           some52
-
-done53:
-	CMPB 275(CX), $0x00
-	JNE  taken58
-
-done33:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run30
+none42:
 	VZEROUPPER
 	RET
 
-head34:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole31
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
+head11:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole8
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some32
+	CMPB 285(CX), $0x00
+	JEQ  some9
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some32
+	ADDQ R14, BX
+	JMP  some9
 
-some37:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*4)
-	PREFETCHT1 64(R11)(R12*4)
-	PREFETCHT1 128(R11)(R12*4)
-	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked38
+some14:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*4)
+	PREFETCHT1 64(R12)(R13*4)
+	PREFETCHT1 128(R12)(R13*4)
+	PREFETCHT1 192(R12)(R13*4)
+	JMP        asked15
 
-reciprocal39:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z4, Z4
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z5, Z5
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z6, Z6
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z7, Z7
-	JMP          divided40
+around18:
+	VMOVNTDQ Z11, (BX)(R13*4)
+	VMOVNTDQ Z12, 64(BX)(R13*4)
+	VMOVNTDQ Z13, 128(BX)(R13*4)
+	VMOVNTDQ Z14, 192(BX)(R13*4)
+	JMP      stored19
 
-around41:
-	VMOVNTDQ Z8, (BX)(R12*4)
-	VMOVNTDQ Z9, 64(BX)(R12*4)
-	VMOVNTDQ Z10, 128(BX)(R12*4)
-	VMOVNTDQ Z11, 192(BX)(R12*4)
-	JMP      stored42
+join16:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PS Z11, Z2, Z7
+	VMOVNTDQ  Z7, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z12, Z11, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z13, Z12, Z2
+	VMOVNTDQ  Z2, 128(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z14, Z13, Z2
+	VMOVNTDQ  Z2, 192(R9)
+	VMOVDQA64 Z14, Z2
+	ADDQ      $0x00000100, R9
+	JMP       joined17
 
-some45:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked46
+some21:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	PREFETCHT1 64(R14)(R13*4)
+	JMP        asked22
 
-reciprocal47:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z5
-	VDIVPS       Z2, Z5, Z5
-	VMULPS       Z5, Z4, Z4
-	JMP          divided48
+around25:
+	VMOVNTDQ Z9, (BX)(R13*4)
+	VMOVNTDQ Z10, 64(BX)(R13*4)
+	JMP      stored26
 
-around49:
-	VMOVNTDQ Z5, (BX)(R12*4)
-	JMP      stored50
+join23:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PS Z9, Z2, Z7
+	VMOVNTDQ  Z7, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z10, Z9, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z10, Z2
+	ADDQ      $0x00000080, R9
+	JMP       joined24
 
-tail51:
-	TESTQ R11, R11
-	JEQ   done33
+some28:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked29
+
+around32:
+	VMOVNTDQ Z8, (BX)(R13*4)
+	JMP      stored33
+
+join30:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PS Z8, Z2, Z7
+	VMOVNTDQ  Z7, (R9)
+	VMOVDQA64 Z8, Z2
+	ADDQ      $0x00000040, R9
+	JMP       joined31
+
+tail34:
+	TESTQ R12, R12
+	JEQ   done10
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some32
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
+	JEQ   some9
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some32
+	SUBQ  R14, BX
+	JMP   some9
+
+some37:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked38
+
+join39:
+	VMOVDQA64   Z3, Z7
+	VPERMI2PS   Z8, Z2, Z7
+	SUBQ        R12, 256(CX)
+	JG          part43
+	VMOVNTDQ    Z7, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z8, Z3, Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z7
+	VPERMPS     Z2, Z7, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+	JMP         kept44
+
+part43:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z2
+	VPERMPS     Z7, Z2, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+kept44:
+	JMP joined40
+
+taken41:
+	ADDQ      R12, R13
+	MOVQ      248(CX), BX
+	CMPQ      R13, AX
+	JEQ       done10
+	CMPB      285(CX), $0x00
+	JEQ       whole8
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z7
+	VMOVNTDQ  Z7, -64(R12)
+	JMP       whole8
+
+divide4:
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near47
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z4
+	VPERMPS     Z2, Z4, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+near47:
+run46:
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS 1024(SI), Z5
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head51
+
+whole48:
+	CMPQ R13, DI
+	JGT  rest53
+
+next52:
+	TESTQ R10, R10
+	JNE   some54
+
+asked55:
+	VMOVUPS (DX)(R13*4), Z6
+	VMOVUPS 64(DX)(R13*4), Z7
+	VMOVUPS 128(DX)(R13*4), Z8
+	VMOVUPS 192(DX)(R13*4), Z9
+	CMPB    75(CX), $0x00
+	JNE     reciprocal56
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
+	VDIVPS  Z4, Z8, Z8
+	VDIVPS  Z4, Z9, Z9
+
+divided57:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VADDPS        Z5, Z8, Z8
+	VADDPS        Z5, Z9, Z9
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMINPS        Z1, Z8, Z8
+	VMINPS        Z1, Z9, Z9
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VMAXPS        Z0, Z8, Z8
+	VMAXPS        Z0, Z9, Z9
+	VCVTPS2DQ     Z6, Z10
+	VCVTPS2DQ     Z7, Z11
+	VCVTPS2DQ     Z8, Z12
+	VCVTPS2DQ     Z9, Z13
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z14
+	VCMPPS        $0x1d, Z14, Z6, K1
+	VCMPPS        $0x1d, Z14, Z7, K2
+	VCMPPS        $0x1d, Z14, Z8, K3
+	VCMPPS        $0x1d, Z14, Z9, K4
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z10
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z11
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z12
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z13
+	CMPB          284(CX), $0x00
+	JNE           join58
+	CMPB          76(CX), $0x00
+	JNE           around60
+	VMOVDQU64     Z10, (BX)(R13*4)
+	VMOVDQU64     Z11, 64(BX)(R13*4)
+	VMOVDQU64     Z12, 128(BX)(R13*4)
+	VMOVDQU64     Z13, 192(BX)(R13*4)
+
+stored61:
+joined59:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next52
+
+rest53:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done50
+	CMPQ  R12, $0x00000020
+	JLT   fewer62
+	TESTQ R10, R10
+	JNE   some63
+
+asked64:
+	VMOVUPS (DX)(R13*4), Z6
+	VMOVUPS 64(DX)(R13*4), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal65
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
+
+divided66:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z6, Z8
+	VCVTPS2DQ     Z7, Z9
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z10
+	VCMPPS        $0x1d, Z10, Z6, K1
+	VCMPPS        $0x1d, Z10, Z7, K2
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z8
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z9
+	CMPB          284(CX), $0x00
+	JNE           join67
+	CMPB          76(CX), $0x00
+	JNE           around69
+	VMOVDQU64     Z8, (BX)(R13*4)
+	VMOVDQU64     Z9, 64(BX)(R13*4)
+
+stored70:
+joined68:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
+
+fewer62:
+	CMPQ  R12, $0x00000010
+	JLT   fewer71
+	TESTQ R10, R10
+	JNE   some72
+
+asked73:
+	VMOVUPS (DX)(R13*4), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal74
+	VDIVPS  Z4, Z6, Z6
+
+divided75:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VADDPS        Z5, Z6, Z6
+	VMINPS        Z1, Z6, Z6
+	VMAXPS        Z0, Z6, Z6
+	VCVTPS2DQ     Z6, Z7
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z8
+	VCMPPS        $0x1d, Z8, Z6, K1
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z7
+	CMPB          284(CX), $0x00
+	JNE           join76
+	CMPB          76(CX), $0x00
+	JNE           around78
+	VMOVDQU64     Z7, (BX)(R13*4)
+
+stored79:
+joined77:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+
+fewer71:
+	CMPB 283(CX), $0x00
+	JNE  tail80
+
+some49:
+some81:
+	TESTQ R12, R12
+	JLE   done82
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some83
+
+asked84:
+	VMOVUPS.Z (DX)(R13*4), K1, Z6
+	CMPB      75(CX), $0x00
+	JNE       reciprocal85
+	VDIVPS    Z4, Z6, Z6
+
+divided86:
+	VCMPPS        $0x07, Z6, Z6, K2
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VADDPS        Z5, Z6, Z6
+	VMINPS        Z1, Z6, Z6
+	VMAXPS        Z0, Z6, Z6
+	VCVTPS2DQ     Z6, Z7
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z8
+	VCMPPS        $0x1d, Z8, Z6, K2
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z7
+	CMPB          284(CX), $0x00
+	JNE           join87
+	VMOVDQU32     Z7, K1, (BX)(R13*4)
+
+joined88:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some81
+
+done82:
+	CMPB 283(CX), $0x00
+	JNE  taken89
+
+done50:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run46
+	CMPB      284(CX), $0x00
+	JEQ       none90
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none90
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z2, Z3, Z0
+	VMOVDQU32 Z0, K1, (R9)
+
+none90:
+	VZEROUPPER
+	RET
+
+head51:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole48
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
+	MOVQ BX, 248(CX)
+	CMPB 285(CX), $0x00
+	JEQ  some49
+	LEAQ (SP), BX
+	ADDQ R14, BX
+	JMP  some49
 
 some54:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*4)
+	PREFETCHT1 64(R12)(R13*4)
+	PREFETCHT1 128(R12)(R13*4)
+	PREFETCHT1 192(R12)(R13*4)
 	JMP        asked55
 
 reciprocal56:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z5
-	VDIVPS       Z2, Z5, Z5
-	VMULPS       Z5, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z8, Z8
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z9, Z9
 	JMP          divided57
 
-taken58:
-	ADDQ      R11, R12
+around60:
+	VMOVNTDQ Z10, (BX)(R13*4)
+	VMOVNTDQ Z11, 64(BX)(R13*4)
+	VMOVNTDQ Z12, 128(BX)(R13*4)
+	VMOVNTDQ Z13, 192(BX)(R13*4)
+	JMP      stored61
+
+join58:
+	VMOVDQA64 Z3, Z6
+	VPERMI2PS Z10, Z2, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z11, Z10, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z12, Z11, Z2
+	VMOVNTDQ  Z2, 128(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z13, Z12, Z2
+	VMOVNTDQ  Z2, 192(R9)
+	VMOVDQA64 Z13, Z2
+	ADDQ      $0x00000100, R9
+	JMP       joined59
+
+some63:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	PREFETCHT1 64(R14)(R13*4)
+	JMP        asked64
+
+reciprocal65:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z4, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z4, Z8, Z8
+	VMULPS       Z8, Z7, Z7
+	JMP          divided66
+
+around69:
+	VMOVNTDQ Z8, (BX)(R13*4)
+	VMOVNTDQ Z9, 64(BX)(R13*4)
+	JMP      stored70
+
+join67:
+	VMOVDQA64 Z3, Z6
+	VPERMI2PS Z8, Z2, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z9, Z8, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z9, Z2
+	ADDQ      $0x00000080, R9
+	JMP       joined68
+
+some72:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked73
+
+reciprocal74:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided75
+
+around78:
+	VMOVNTDQ Z7, (BX)(R13*4)
+	JMP      stored79
+
+join76:
+	VMOVDQA64 Z3, Z6
+	VPERMI2PS Z7, Z2, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000040, R9
+	JMP       joined77
+
+tail80:
+	TESTQ R12, R12
+	JEQ   done50
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some49
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
+	LEAQ  (SP), BX
+	SUBQ  R14, BX
+	JMP   some49
+
+some83:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked84
+
+reciprocal85:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided86
+
+join87:
+	VMOVDQA64   Z3, Z6
+	VPERMI2PS   Z7, Z2, Z6
+	SUBQ        R12, 256(CX)
+	JG          part91
+	VMOVNTDQ    Z6, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z7, Z3, Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z6
+	VPERMPS     Z2, Z6, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+	JMP         kept92
+
+part91:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z2
+	VPERMPS     Z6, Z2, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+kept92:
+	JMP joined88
+
+taken89:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done33
-	CMPB      276(CX), $0x00
-	JEQ       whole31
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z4
-	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole31
+	CMPQ      R13, AX
+	JEQ       done50
+	CMPB      285(CX), $0x00
+	JEQ       whole48
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z6
+	VMOVNTDQ  Z6, -64(R12)
+	JMP       whole48
 
 other2:
-step59:
+step93:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned61
+	JEQ     aligned95
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -6068,19 +6314,19 @@ step59:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some62
+	JMP     some96
 
-aligned61:
+aligned95:
 	CMPB 77(CX), $0x00
-	JEQ  divide63
+	JEQ  divide97
 
-turn64:
+turn98:
 	CMPQ AX, 104(CX)
-	JLT  turns66
+	JLT  turns100
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand67:
+strand101:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z6
 	VBROADCASTSS 2048(R11), Z2
@@ -6089,16 +6335,16 @@ strand67:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block65:
+block99:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near68
+	JEQ        near102
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near68:
+near102:
 	VMOVUPS       (DX), Z7
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -6145,70 +6391,70 @@ near68:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z13
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z14
 	CMPB          76(CX), $0x00
-	JNE           around69
+	JNE           around103
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
 	VMOVDQU64     Z13, 128(BX)
 	VMOVDQU64     Z14, 192(BX)
-	JMP           stored70
+	JMP           stored104
 
-around69:
+around103:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 	VMOVNTDQ Z13, 128(BX)
 	VMOVNTDQ Z14, 192(BX)
 
-stored70:
+stored104:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block65
+	JNE  block99
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand67
+	JNE  strand101
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn64
+	JMP  turn98
 
-turns66:
-divide63:
-turn71:
+turns100:
+divide97:
+turn105:
 	CMPQ AX, 104(CX)
-	JLT  turns73
+	JLT  turns107
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand74:
+strand108:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block72:
+block106:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near75
+	JEQ        near109
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near75:
+near109:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal76
+	JNE     reciprocal110
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided77
+	JMP     divided111
 
-reciprocal76:
+reciprocal110:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -6222,7 +6468,7 @@ reciprocal76:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided77:
+divided111:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -6257,66 +6503,66 @@ divided77:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around78
+	JNE           around112
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored79
+	JMP           stored113
 
-around78:
+around112:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored79:
+stored113:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block72
+	JNE  block106
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand74
+	JNE  strand108
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn71
+	JMP  turn105
 
-turns73:
-some62:
-some80:
+turns107:
+some96:
+some114:
 	TESTQ      AX, AX
-	JLE        done81
+	JLE        done115
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near82
+	JEQ        near116
 	PREFETCHT1 (DX)(R9*1)
 
-near82:
+near116:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand83:
+strand117:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal84
+	JNE          reciprocal118
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided85
+	JMP          divided119
 
-reciprocal84:
+reciprocal118:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z2
 
-divided85:
+divided119:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -6333,7 +6579,7 @@ divided85:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand83
+	JNE           strand117
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -6341,29 +6587,29 @@ divided85:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some80
+	JMP           some114
 
-done81:
+done115:
 	TESTQ DI, DI
-	JL    whole86
+	JL    whole120
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned61
+	JMP   aligned95
 
-whole86:
+whole120:
 	DECQ R8
-	JEQ  steps60
+	JEQ  steps94
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step59
+	JMP  step93
 
-steps60:
+steps94:
 	VZEROUPPER
 	RET
 
@@ -6383,25 +6629,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide88
+	JLT          divide122
 	CMPB         72(CX), $0x00
-	JNE          divide88
+	JNE          divide122
 	CMPB         73(CX), $0x00
-	JNE          divide88
+	JNE          divide122
 	CMPB         75(CX), $0x00
-	JNE          divide88
+	JNE          divide122
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide88
+	JHI          divide122
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide122
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide122
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -6412,7 +6658,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide88
+	JNE          divide122
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -6422,18 +6668,18 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block89:
+block123:
 	CMPQ       AX, $0x00000040
-	JLT        blocks90
+	JLT        blocks124
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near91
+	JEQ        near125
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near91:
+near125:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -6480,70 +6726,70 @@ near91:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z20
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z21
 	CMPB          76(CX), $0x00
-	JNE           around92
+	JNE           around126
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z19, 64(BX)
 	VMOVDQU64     Z20, 128(BX)
 	VMOVDQU64     Z21, 192(BX)
-	JMP           stored93
+	JMP           stored127
 
-around92:
+around126:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z19, 64(BX)
 	VMOVNTDQ Z20, 128(BX)
 	VMOVNTDQ Z21, 192(BX)
 
-stored93:
+stored127:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block89
+	JMP  block123
 
-blocks90:
-divide88:
-block94:
+blocks124:
+divide122:
+block128:
 	CMPQ       AX, $0x00000040
-	JLT        blocks95
+	JLT        blocks129
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near96
+	JEQ        near130
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near96:
+near130:
 	CMPB    72(CX), $0x00
-	JEQ     loaded97
+	JEQ     loaded131
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded97:
+loaded131:
 	CMPB    73(CX), $0x00
-	JEQ     loaded98
+	JEQ     loaded132
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded98:
+loaded132:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal99
+	JNE     reciprocal133
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided100
+	JMP     divided134
 
-reciprocal99:
+reciprocal133:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -6557,7 +6803,7 @@ reciprocal99:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided100:
+divided134:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -6592,56 +6838,56 @@ divided100:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z16
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around101
+	JNE           around135
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored102
+	JMP           stored136
 
-around101:
+around135:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored102:
+stored136:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block94
+	JMP  block128
 
-blocks95:
-some103:
+blocks129:
+some137:
 	TESTQ     AX, AX
-	JLE       done104
+	JLE       done138
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded105
+	JEQ       loaded139
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded105:
+loaded139:
 	CMPB      73(CX), $0x00
-	JEQ       loaded106
+	JEQ       loaded140
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded106:
+loaded140:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal107
+	JNE       reciprocal141
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided108
+	JMP       divided142
 
-reciprocal107:
+reciprocal141:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided108:
+divided142:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -6657,10 +6903,10 @@ divided108:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some103
+	JMP           some137
 
-done104:
-	DECQ 264(CX)
+done138:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -6674,6 +6920,24 @@ done104:
 last:
 	VZEROUPPER
 	RET
+
+DATA numbers16x32<>+0(SB)/1, $0x00
+DATA numbers16x32<>+1(SB)/1, $0x01
+DATA numbers16x32<>+2(SB)/1, $0x02
+DATA numbers16x32<>+3(SB)/1, $0x03
+DATA numbers16x32<>+4(SB)/1, $0x04
+DATA numbers16x32<>+5(SB)/1, $0x05
+DATA numbers16x32<>+6(SB)/1, $0x06
+DATA numbers16x32<>+7(SB)/1, $0x07
+DATA numbers16x32<>+8(SB)/1, $0x08
+DATA numbers16x32<>+9(SB)/1, $0x09
+DATA numbers16x32<>+10(SB)/1, $0x0a
+DATA numbers16x32<>+11(SB)/1, $0x0b
+DATA numbers16x32<>+12(SB)/1, $0x0c
+DATA numbers16x32<>+13(SB)/1, $0x0d
+DATA numbers16x32<>+14(SB)/1, $0x0e
+DATA numbers16x32<>+15(SB)/1, $0x0f
+GLOBL numbers16x32<>(SB), RODATA|NOPTR, $16
 
 DATA all32_4f000000<>+0(SB)/4, $0x4f000000
 DATA all32_4f000000<>+4(SB)/4, $0x4f000000
@@ -6711,7 +6975,7 @@ TEXT ·quantizeAVX512F64I16(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Z1
 	VBROADCASTSD 64(CX), Z2
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -6731,7 +6995,7 @@ run5:
 	VBROADCASTSD (SI), Z3
 	VBROADCASTSD 1024(SI), Z4
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -6795,7 +7059,8 @@ stored17:
 rest11:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	CMPB  275(CX), $0x00
+	JEQ   done8
+	CMPB  283(CX), $0x00
 	JNE   tail18
 	CMPQ  R11, $0x00000010
 	JLT   fewer19
@@ -6863,7 +7128,7 @@ divided31:
 	JMP           some26
 
 done27:
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  taken32
 
 done8:
@@ -6884,7 +7149,7 @@ head9:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -6923,7 +7188,7 @@ tail18:
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
@@ -6965,9 +7230,9 @@ taken32:
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -7331,7 +7596,7 @@ divided68:
 	JMP           some63
 
 done64:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -7361,7 +7626,7 @@ TEXT ·quantizeAVX512F64I32(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Z0
 	VBROADCASTSD 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -7381,7 +7646,7 @@ run5:
 	VBROADCASTSD (SI), Z2
 	VBROADCASTSD 1024(SI), Z3
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -7442,24 +7707,23 @@ stored17:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line18:
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done8
 	CMPQ  R11, $0x00000010
-	JLT   lines19
+	JLT   fewer18
 	TESTQ R9, R9
-	JNE   some20
+	JNE   some19
 
-asked21:
+asked20:
 	VMOVUPD (DX)(R12*8), Z4
 	VMOVUPD 64(DX)(R12*8), Z5
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
+	JNE     reciprocal21
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 
-divided23:
+divided22:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
@@ -7474,35 +7738,34 @@ divided23:
 	VCVTPD2DQ     Z5, Y4
 	VINSERTI64X4  $0x01, Y4, Z8, Z4
 	CMPB          76(CX), $0x00
-	JNE           around24
+	JNE           around23
 	VMOVDQU64     Z4, (BX)(R12*4)
 
-stored25:
+stored24:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  line18
 
-lines19:
-	CMPB 275(CX), $0x00
-	JNE  tail26
+fewer18:
+	CMPB 283(CX), $0x00
+	JNE  tail25
 
 some7:
-some27:
+some26:
 	TESTQ R11, R11
-	JLE   done28
+	JLE   done27
 	MOVQ  $-1, R13
 	BZHIQ R11, R13, R13
 	KMOVW R13, K1
 	TESTQ R9, R9
-	JNE   some29
+	JNE   some28
 
-asked30:
+asked29:
 	VMOVUPD.Z (DX)(R12*8), K1, Z4
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
+	JNE       reciprocal30
 	VDIVPD    Z2, Z4, Z4
 
-divided32:
+divided31:
 	VCMPPD        $0x07, Z4, Z4, K2
 	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
 	VADDPD        Z3, Z4, Z4
@@ -7512,11 +7775,11 @@ divided32:
 	VMOVDQU32     Y4, K1, (BX)(R12*4)
 	ADDQ          $0x00000008, R12
 	SUBQ          $0x00000008, R11
-	JMP           some27
+	JMP           some26
 
-done28:
-	CMPB 275(CX), $0x00
-	JNE  taken33
+done27:
+	CMPB 283(CX), $0x00
+	JNE  taken32
 
 done8:
 	ADDQ 152(CX), R10
@@ -7536,7 +7799,7 @@ head9:
 	SUBQ R13, R11
 	SHRQ $0x02, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -7570,57 +7833,57 @@ around16:
 	VMOVNTDQ Z5, 64(BX)(R12*4)
 	JMP      stored17
 
-some20:
+some19:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*8)
 	PREFETCHT1 64(R13)(R12*8)
-	JMP        asked21
+	JMP        asked20
 
-reciprocal22:
+reciprocal21:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
 	VDIVPD       Z2, Z6, Z6
 	VMULPD       Z6, Z4, Z4
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
 	VDIVPD       Z2, Z6, Z6
 	VMULPD       Z6, Z5, Z5
-	JMP          divided23
+	JMP          divided22
 
-around24:
+around23:
 	VMOVNTDQ Z4, (BX)(R12*4)
-	JMP      stored25
+	JMP      stored24
 
-tail26:
+tail25:
 	TESTQ R11, R11
 	JEQ   done8
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x02, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some7
 
-some29:
+some28:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*8)
-	JMP        asked30
+	JMP        asked29
 
-reciprocal31:
+reciprocal30:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z4
-	JMP          divided32
+	JMP          divided31
 
-taken33:
+taken32:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x02, R11
 	ADDQ      BX, R11
@@ -7629,12 +7892,12 @@ taken33:
 	JMP       whole6
 
 other2:
-step34:
+step33:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned35
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -7644,43 +7907,43 @@ step34:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some37
+	JMP     some36
 
-aligned36:
-turn38:
+aligned35:
+turn37:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns39
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand41:
+strand40:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block39:
+block38:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near42
+	JEQ        near41
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near42:
+near41:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal42
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided44
+	JMP     divided43
 
-reciprocal43:
+reciprocal42:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -7694,7 +7957,7 @@ reciprocal43:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided44:
+divided43:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -7722,62 +7985,62 @@ divided44:
 	VCVTPD2DQ     Z7, Y5
 	VINSERTI64X4  $0x01, Y5, Z9, Z5
 	CMPB          76(CX), $0x00
-	JNE           around45
+	JNE           around44
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
-	JMP           stored46
+	JMP           stored45
 
-around45:
+around44:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 
-stored46:
+stored45:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000020, R9
-	JNE  block39
+	JNE  block38
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand41
+	JNE  strand40
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn37
 
-turns40:
-some37:
-some47:
+turns39:
+some36:
+some46:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done47
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near49
+	JEQ        near48
 	PREFETCHT1 (DX)(R9*1)
 
-near49:
+near48:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand50:
+strand49:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal50
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided52
+	JMP          divided51
 
-reciprocal51:
+reciprocal50:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z2
 
-divided52:
+divided51:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -7791,7 +8054,7 @@ divided52:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand50
+	JNE           strand49
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -7799,29 +8062,29 @@ divided52:
 	ADDQ          $+64, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000008, AX
-	JMP           some47
+	JMP           some46
 
-done48:
+done47:
 	TESTQ DI, DI
-	JL    whole53
+	JL    whole52
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned36
+	JMP   aligned35
 
-whole53:
+whole52:
 	DECQ R8
-	JEQ  steps35
+	JEQ  steps34
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step33
 
-steps35:
+steps34:
 	VZEROUPPER
 	RET
 
@@ -7841,47 +8104,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block55:
+block54:
 	CMPQ       AX, $0x00000020
-	JLT        blocks56
+	JLT        blocks55
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near57
+	JEQ        near56
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near57:
+near56:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded57
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded58:
+loaded57:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded58
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded59:
+loaded58:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal59
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided61
+	JMP     divided60
 
-reciprocal60:
+reciprocal59:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -7895,7 +8158,7 @@ reciprocal60:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided61:
+divided60:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -7923,52 +8186,52 @@ divided61:
 	VCVTPD2DQ     Z13, Y11
 	VINSERTI64X4  $0x01, Y11, Z15, Z11
 	CMPB          76(CX), $0x00
-	JNE           around62
+	JNE           around61
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored63
+	JMP           stored62
 
-around62:
+around61:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored63:
+stored62:
 	ADDQ $+256, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block55
+	JMP  block54
 
-blocks56:
-some64:
+blocks55:
+some63:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done64
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded65
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded66:
+loaded65:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded66
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded67:
+loaded66:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal67
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided69
+	JMP       divided68
 
-reciprocal68:
+reciprocal67:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided69:
+divided68:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -7981,10 +8244,10 @@ divided69:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some64
+	JMP           some63
 
-done65:
-	DECQ 264(CX)
+done64:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -8015,7 +8278,7 @@ TEXT ·quantizeAVX512H16I16(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z1
 	VBROADCASTSS 64(CX), Z2
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -8041,7 +8304,7 @@ run6:
 	VBROADCASTSS 3072(SI), Z3
 	VBROADCASTSS 3584(SI), Z4
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head10
 
 whole7:
@@ -8053,7 +8316,7 @@ next11:
 	JNE   some13
 
 asked14:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind16
 	VCVTPH2PS (DX)(R12*2), Z6
 	VCVTPH2PS 32(DX)(R12*2), Z7
@@ -8124,32 +8387,31 @@ stored19:
 	JLE  next11
 
 rest12:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line20:
-	CMPQ  R11, $0x00000020
-	JLT   lines21
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done9
 	TESTQ R9, R9
-	JNE   some22
+	JNE   some20
 
-asked23:
-	CMPB      273(CX), $0x00
-	JNE       kind25
+asked21:
+	CMPQ      R11, $0x00000020
+	JLT       fewer22
+	CMPB      281(CX), $0x00
+	JNE       kind24
 	VCVTPH2PS (DX)(R12*2), Z6
 	VCVTPH2PS 32(DX)(R12*2), Z7
-	JMP       done24
+	JMP       done23
 
-kind25:
+kind24:
 	VPMOVZXWD (DX)(R12*2), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VPMOVZXWD 32(DX)(R12*2), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
-	JMP       done24
+	JMP       done23
 
-done24:
+done23:
 	VMINPS        Z6, Z2, Z6
 	VMAXPS        Z6, Z1, Z6
 	VMULPS        Z4, Z6, Z8
@@ -8169,35 +8431,30 @@ done24:
 	VMOVDQA64     Z7, Z7
 	VPERMT2W      Z6, Z0, Z7
 	CMPB          76(CX), $0x00
-	JNE           around27
+	JNE           around26
 	VMOVDQU64     Z7, (BX)(R12*2)
 
-stored28:
+stored27:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line20
 
-lines21:
-	CMPB  275(CX), $0x00
-	JNE   tail29
-	CMPQ  R11, $0x00000010
-	JLT   fewer30
-	TESTQ R9, R9
-	JNE   some31
-
-asked32:
-	CMPB      273(CX), $0x00
-	JNE       kind34
+fewer22:
+	CMPB      283(CX), $0x00
+	JNE       tail28
+	CMPQ      R11, $0x00000010
+	JLT       fewer29
+	CMPB      281(CX), $0x00
+	JNE       kind31
 	VCVTPH2PS (DX)(R12*2), Z6
-	JMP       done33
+	JMP       done30
 
-kind34:
+kind31:
 	VPMOVZXWD (DX)(R12*2), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VMOVAPS   Z6, Z6
-	JMP       done33
+	JMP       done30
 
-done33:
+done30:
 	VMINPS        Z6, Z2, Z6
 	VMAXPS        Z6, Z1, Z6
 	VMULPS        Z4, Z6, Z7
@@ -8208,37 +8465,33 @@ done33:
 	VCVTPS2DQ     Z6, Z6
 	VPMOVDW       Z6, Y6
 	CMPB          76(CX), $0x00
-	JNE           around36
+	JNE           around33
 	VMOVDQU64     Y6, (BX)(R12*2)
 
-stored37:
+stored34:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
-fewer30:
+fewer29:
 some8:
-some38:
-	TESTQ R11, R11
-	JLE   done39
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some40
-
-asked41:
-	CMPB        273(CX), $0x00
-	JNE         kind43
+some35:
+	TESTQ       R11, R11
+	JLE         done36
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
+	CMPB        281(CX), $0x00
+	JNE         kind38
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z6
-	JMP         done42
+	JMP         done37
 
-kind43:
+kind38:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done42
+	JMP         done37
 
-done42:
+done37:
 	VMINPS        Z6, Z2, Z6
 	VMAXPS        Z6, Z1, Z6
 	VMULPS        Z4, Z6, Z7
@@ -8250,11 +8503,11 @@ done42:
 	VPMOVDW       Z6, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some38
+	JMP           some35
 
-done39:
-	CMPB 275(CX), $0x00
-	JNE  taken45
+done36:
+	CMPB 283(CX), $0x00
+	JNE  taken40
 
 done9:
 	ADDQ 152(CX), R10
@@ -8274,7 +8527,7 @@ head10:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some8
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -8291,50 +8544,41 @@ around18:
 	VMOVNTDQ Z6, 64(BX)(R12*2)
 	JMP      stored19
 
-some22:
+some20:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked23
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked21
 
-around27:
+around26:
 	VMOVNTDQ Z7, (BX)(R12*2)
-	JMP      stored28
+	JMP      stored27
 
-tail29:
+tail28:
 	TESTQ R11, R11
 	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some8
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some8
 
-some31:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked32
-
-around36:
+around33:
 	VMOVNTDQ Y6, (BX)(R12*2)
-	JMP      stored37
+	JMP      stored34
 
-some40:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked41
-
-taken45:
+taken40:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done9
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole7
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -8347,31 +8591,31 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run47:
+run42:
 	VBROADCASTSS (SI), Z3
 	VBROADCASTSS 1024(SI), Z4
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head51
+	CMPB         283(CX), $0x00
+	JNE          head46
 
-whole48:
+whole43:
 	CMPQ R12, DI
-	JGT  rest53
+	JGT  rest48
 
-next52:
+next47:
 	TESTQ R9, R9
-	JNE   some54
+	JNE   some49
 
-asked55:
-	CMPB      273(CX), $0x00
-	JNE       kind57
+asked50:
+	CMPB      281(CX), $0x00
+	JNE       kind52
 	VCVTPH2PS (DX)(R12*2), Z5
 	VCVTPH2PS 32(DX)(R12*2), Z6
 	VCVTPH2PS 64(DX)(R12*2), Z7
 	VCVTPH2PS 96(DX)(R12*2), Z8
-	JMP       done56
+	JMP       done51
 
-kind57:
+kind52:
 	VPMOVZXWD (DX)(R12*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX)(R12*2), Z6
@@ -8384,17 +8628,17 @@ kind57:
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done56
+	JMP       done51
 
-done56:
+done51:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal59
+	JNE    reciprocal54
 	VDIVPS Z3, Z5, Z5
 	VDIVPS Z3, Z6, Z6
 	VDIVPS Z3, Z7, Z7
 	VDIVPS Z3, Z8, Z8
 
-divided60:
+divided55:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -8424,48 +8668,47 @@ divided60:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around61
+	JNE           around56
 	VMOVDQU64     Z5, (BX)(R12*2)
 	VMOVDQU64     Z6, 64(BX)(R12*2)
 
-stored62:
+stored57:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next52
+	JLE  next47
 
-rest53:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line63:
-	CMPQ  R11, $0x00000020
-	JLT   lines64
+rest48:
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done45
 	TESTQ R9, R9
-	JNE   some65
+	JNE   some58
 
-asked66:
-	CMPB      273(CX), $0x00
-	JNE       kind68
+asked59:
+	CMPQ      R11, $0x00000020
+	JLT       fewer60
+	CMPB      281(CX), $0x00
+	JNE       kind62
 	VCVTPH2PS (DX)(R12*2), Z5
 	VCVTPH2PS 32(DX)(R12*2), Z6
-	JMP       done67
+	JMP       done61
 
-kind68:
+kind62:
 	VPMOVZXWD (DX)(R12*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX)(R12*2), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VMOVAPS   Z5, Z5
 	VMOVAPS   Z6, Z6
-	JMP       done67
+	JMP       done61
 
-done67:
+done61:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal70
+	JNE    reciprocal64
 	VDIVPS Z3, Z5, Z5
 	VDIVPS Z3, Z6, Z6
 
-divided71:
+divided65:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
@@ -8481,40 +8724,35 @@ divided71:
 	VMOVDQA64     Z5, Z5
 	VPERMT2W      Z6, Z0, Z5
 	CMPB          76(CX), $0x00
-	JNE           around72
+	JNE           around66
 	VMOVDQU64     Z5, (BX)(R12*2)
 
-stored73:
+stored67:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line63
 
-lines64:
-	CMPB  275(CX), $0x00
-	JNE   tail74
-	CMPQ  R11, $0x00000010
-	JLT   fewer75
-	TESTQ R9, R9
-	JNE   some76
-
-asked77:
-	CMPB      273(CX), $0x00
-	JNE       kind79
+fewer60:
+	CMPB      283(CX), $0x00
+	JNE       tail68
+	CMPQ      R11, $0x00000010
+	JLT       fewer69
+	CMPB      281(CX), $0x00
+	JNE       kind71
 	VCVTPH2PS (DX)(R12*2), Z5
-	JMP       done78
+	JMP       done70
 
-kind79:
+kind71:
 	VPMOVZXWD (DX)(R12*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VMOVAPS   Z5, Z5
-	JMP       done78
+	JMP       done70
 
-done78:
+done70:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal81
+	JNE    reciprocal73
 	VDIVPS Z3, Z5, Z5
 
-divided82:
+divided74:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VRNDSCALEPS.Z $0x08, Z5, K1, Z5
 	VADDPS        Z4, Z5, Z5
@@ -8523,42 +8761,38 @@ divided82:
 	VCVTPS2DQ     Z5, Z5
 	VPMOVDW       Z5, Y5
 	CMPB          76(CX), $0x00
-	JNE           around83
+	JNE           around75
 	VMOVDQU64     Y5, (BX)(R12*2)
 
-stored84:
+stored76:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
-fewer75:
-some49:
-some85:
-	TESTQ R11, R11
-	JLE   done86
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some87
-
-asked88:
-	CMPB        273(CX), $0x00
-	JNE         kind90
+fewer69:
+some44:
+some77:
+	TESTQ       R11, R11
+	JLE         done78
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
+	CMPB        281(CX), $0x00
+	JNE         kind80
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z5
-	JMP         done89
+	JMP         done79
 
-kind90:
+kind80:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done89
+	JMP         done79
 
-done89:
+done79:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal92
+	JNE    reciprocal82
 	VDIVPS Z3, Z5, Z5
 
-divided93:
+divided83:
 	VCMPPS        $0x07, Z5, Z5, K2
 	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
 	VADDPS        Z4, Z5, Z5
@@ -8568,43 +8802,43 @@ divided93:
 	VPMOVDW       Z5, K1, (BX)(R12*2)
 	ADDQ          $0x00000010, R12
 	SUBQ          $0x00000010, R11
-	JMP           some85
+	JMP           some77
 
-done86:
-	CMPB 275(CX), $0x00
-	JNE  taken94
+done78:
+	CMPB 283(CX), $0x00
+	JNE  taken84
 
-done50:
+done45:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run47
+	JNE  run42
 	VZEROUPPER
 	RET
 
-head51:
+head46:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole48
+	JEQ  whole43
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some49
+	CMPB 285(CX), $0x00
+	JEQ  some44
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some49
+	JMP  some44
 
-some54:
+some49:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked55
+	JMP        asked50
 
-reciprocal59:
+reciprocal54:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -8617,92 +8851,83 @@ reciprocal59:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
-	JMP          divided60
+	JMP          divided55
 
-around61:
+around56:
 	VMOVNTDQ Z5, (BX)(R12*2)
 	VMOVNTDQ Z6, 64(BX)(R12*2)
-	JMP      stored62
+	JMP      stored57
 
-some65:
+some58:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked66
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked59
 
-reciprocal70:
+reciprocal64:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z5, Z5
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z3, Z7, Z7
 	VMULPS       Z7, Z6, Z6
-	JMP          divided71
+	JMP          divided65
 
-around72:
+around66:
 	VMOVNTDQ Z5, (BX)(R12*2)
-	JMP      stored73
+	JMP      stored67
 
-tail74:
+tail68:
 	TESTQ R11, R11
-	JEQ   done50
+	JEQ   done45
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some49
-	MOVB  $0x01, 276(CX)
+	JEQ   some44
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some49
+	JMP   some44
 
-some76:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked77
-
-reciprocal81:
+reciprocal73:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z5
-	JMP          divided82
+	JMP          divided74
 
-around83:
+around75:
 	VMOVNTDQ Y5, (BX)(R12*2)
-	JMP      stored84
+	JMP      stored76
 
-some87:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked88
-
-reciprocal92:
+reciprocal82:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z5
-	JMP          divided93
+	JMP          divided83
 
-taken94:
+taken84:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done50
-	CMPB      276(CX), $0x00
-	JEQ       whole48
-	MOVB      $0x00, 276(CX)
+	JEQ       done45
+	CMPB      285(CX), $0x00
+	JEQ       whole43
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z5
 	VMOVNTDQ  Z5, -64(R11)
-	JMP       whole48
+	JMP       whole43
 
 other2:
-step95:
+step85:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned97
+	JEQ     aligned87
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -8712,19 +8937,19 @@ step95:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some98
+	JMP     some88
 
-aligned97:
+aligned87:
 	CMPB 77(CX), $0x00
-	JEQ  divide99
+	JEQ  divide89
 
-turn100:
+turn90:
 	CMPQ AX, 104(CX)
-	JLT  turns102
+	JLT  turns92
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand103:
+strand93:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z7
 	VBROADCASTSS 2048(R11), Z3
@@ -8733,23 +8958,23 @@ strand103:
 	VBROADCASTSS 3584(R11), Z6
 	MOVQ         104(CX), R9
 
-block101:
+block91:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near104
+	JEQ        near94
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near104:
-	CMPB      273(CX), $0x00
-	JNE       kind106
+near94:
+	CMPB      281(CX), $0x00
+	JNE       kind96
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
 	VCVTPH2PS 96(DX), Z11
-	JMP       done105
+	JMP       done95
 
-kind106:
+kind96:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -8762,9 +8987,9 @@ kind106:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done105
+	JMP       done95
 
-done105:
+done95:
 	VMINPS        Z8, Z4, Z8
 	VMAXPS        Z8, Z3, Z8
 	VMULPS        Z6, Z8, Z12
@@ -8802,60 +9027,60 @@ done105:
 	VMOVDQA64     Z9, Z8
 	VPERMT2W      Z10, Z0, Z8
 	CMPB          76(CX), $0x00
-	JNE           around108
+	JNE           around98
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z8, 64(BX)
-	JMP           stored109
+	JMP           stored99
 
-around108:
+around98:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z8, 64(BX)
 
-stored109:
+stored99:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block101
+	JNE  block91
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand103
+	JNE  strand93
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn100
+	JMP  turn90
 
-turns102:
-divide99:
-turn110:
+turns92:
+divide89:
+turn100:
 	CMPQ AX, 104(CX)
-	JLT  turns112
+	JLT  turns102
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand113:
+strand103:
 	VBROADCASTSS (R11), Z3
 	VBROADCASTSS 1024(R11), Z4
 	MOVQ         104(CX), R9
 
-block111:
+block101:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near114
+	JEQ        near104
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near114:
-	CMPB      273(CX), $0x00
-	JNE       kind116
+near104:
+	CMPB      281(CX), $0x00
+	JNE       kind106
 	VCVTPH2PS (DX), Z5
 	VCVTPH2PS 32(DX), Z6
 	VCVTPH2PS 64(DX), Z7
 	VCVTPH2PS 96(DX), Z8
-	JMP       done115
+	JMP       done105
 
-kind116:
+kind106:
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX), Z6
@@ -8868,18 +9093,18 @@ kind116:
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done115
+	JMP       done105
 
-done115:
+done105:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal118
+	JNE    reciprocal108
 	VDIVPS Z3, Z5, Z5
 	VDIVPS Z3, Z6, Z6
 	VDIVPS Z3, Z7, Z7
 	VDIVPS Z3, Z8, Z8
-	JMP    divided119
+	JMP    divided109
 
-reciprocal118:
+reciprocal108:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z5, Z5
@@ -8893,7 +9118,7 @@ reciprocal118:
 	VDIVPS       Z3, Z9, Z9
 	VMULPS       Z9, Z8, Z8
 
-divided119:
+divided109:
 	VCMPPS        $0x07, Z5, Z5, K1
 	VCMPPS        $0x07, Z6, Z6, K2
 	VCMPPS        $0x07, Z7, Z7, K3
@@ -8923,73 +9148,73 @@ divided119:
 	VMOVDQA64     Z7, Z6
 	VPERMT2W      Z8, Z0, Z6
 	CMPB          76(CX), $0x00
-	JNE           around120
+	JNE           around110
 	VMOVDQU64     Z5, (BX)
 	VMOVDQU64     Z6, 64(BX)
-	JMP           stored121
+	JMP           stored111
 
-around120:
+around110:
 	VMOVNTDQ Z5, (BX)
 	VMOVNTDQ Z6, 64(BX)
 
-stored121:
+stored111:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block111
+	JNE  block101
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand113
+	JNE  strand103
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn110
+	JMP  turn100
 
-turns112:
-some98:
-some122:
+turns102:
+some88:
+some112:
 	TESTQ      AX, AX
-	JLE        done123
+	JLE        done113
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near124
+	JEQ        near114
 	PREFETCHT1 (DX)(R9*1)
 
-near124:
+near114:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand125:
+strand115:
 	VBROADCASTSS (R10), Z3
 	VBROADCASTSS 1024(R10), Z4
-	CMPB         273(CX), $0x00
-	JNE          kind127
+	CMPB         281(CX), $0x00
+	JNE          kind117
 	VCVTPH2PS.Z  (DX), K1, Z5
-	JMP          done126
+	JMP          done116
 
-kind127:
+kind117:
 	VPMOVZXWD.Z (DX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done126
+	JMP         done116
 
-done126:
+done116:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal129
+	JNE    reciprocal119
 	VDIVPS Z3, Z5, Z3
-	JMP    divided130
+	JMP    divided120
 
-reciprocal129:
+reciprocal119:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z6
 	VDIVPS       Z3, Z6, Z6
 	VMULPS       Z6, Z5, Z3
 
-divided130:
+divided120:
 	VCMPPS        $0x07, Z3, Z3, K2
 	VRNDSCALEPS.Z $0x08, Z3, K2, Z3
 	VADDPS        Z4, Z3, Z3
@@ -9003,7 +9228,7 @@ divided130:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand125
+	JNE           strand115
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -9011,29 +9236,29 @@ divided130:
 	ADDQ          $+32, DX
 	ADDQ          $+32, BX
 	SUBQ          $0x00000010, AX
-	JMP           some122
+	JMP           some112
 
-done123:
+done113:
 	TESTQ DI, DI
-	JL    whole131
+	JL    whole121
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned97
+	JMP   aligned87
 
-whole131:
+whole121:
 	DECQ R8
-	JEQ  steps96
+	JEQ  steps86
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step95
+	JMP  step85
 
-steps96:
+steps86:
 	VZEROUPPER
 	RET
 
@@ -9052,30 +9277,30 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
-	JEQ   none133
+	JEQ   none123
 	LEAQ  16640(R8), R9
 
-block134:
+block124:
 	CMPQ       AX, $0x00000040
-	JLT        blocks135
+	JLT        blocks125
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near136
+	JEQ        near126
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near136:
-	CMPB      273(CX), $0x00
-	JNE       kind138
+near126:
+	CMPB      281(CX), $0x00
+	JNE       kind128
 	VCVTPH2PS (DX), Z11
 	VCVTPH2PS 32(DX), Z12
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
-	JMP       done137
+	JMP       done127
 
-kind138:
+kind128:
 	VPMOVZXWD (DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(DX), Z12
@@ -9088,9 +9313,9 @@ kind138:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done137
+	JMP       done127
 
-done137:
+done127:
 	VMOVUPS     (R8), Z15
 	VMOVUPS     4160(R8), Z16
 	VMINPS      Z11, Z16, Z11
@@ -9116,13 +9341,13 @@ done137:
 	VMULPS      12672(R8), Z14, Z13
 	VFMADD231PS 8512(R8), Z14, Z13
 	CMPB        73(CX), $0x00
-	JEQ         loaded140
+	JEQ         loaded130
 	VMOVUPS     (DI), Z5
 	VMOVUPS     64(DI), Z6
 	VMOVUPS     128(DI), Z7
 	VMOVUPS     192(DI), Z8
 
-loaded140:
+loaded130:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -9144,16 +9369,16 @@ loaded140:
 	VMOVDQA64     Z12, Z11
 	VPERMT2W      Z13, Z0, Z11
 	CMPB          76(CX), $0x00
-	JNE           around141
+	JNE           around131
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z11, 64(BX)
-	JMP           stored142
+	JMP           stored132
 
-around141:
+around131:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z11, 64(BX)
 
-stored142:
+stored132:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -9161,30 +9386,30 @@ stored142:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block134
+	JMP  block124
 
-blocks135:
-none133:
+blocks125:
+none123:
 	CMPQ         AX, $0x00000200
-	JLT          divide143
+	JLT          divide133
 	CMPB         72(CX), $0x00
-	JNE          divide143
+	JNE          divide133
 	CMPB         73(CX), $0x00
-	JNE          divide143
+	JNE          divide133
 	CMPB         75(CX), $0x00
-	JNE          divide143
+	JNE          divide133
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide143
+	JHI          divide133
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide143
+	JHI          divide133
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide143
+	JHI          divide133
 	VMINPS       Z10, Z5, Z11
 	VMINPS       Z10, Z6, Z12
 	VMINPS       Z10, Z7, Z13
@@ -9195,7 +9420,7 @@ none133:
 	VMAXPS       Z9, Z14, Z12
 	VMOVD        X11, R8
 	CMPL         R8, (DI)
-	JNE          divide143
+	JNE          divide133
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z1, Z14, Z13
 	VFNMADD231PS Z1, Z13, Z14
@@ -9205,25 +9430,25 @@ none133:
 	VSUBPS       Z5, Z10, Z12
 	VMULPS       Z1, Z12, Z12
 
-block144:
+block134:
 	CMPQ       AX, $0x00000040
-	JLT        blocks145
+	JLT        blocks135
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near146
+	JEQ        near136
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near146:
-	CMPB      273(CX), $0x00
-	JNE       kind148
+near136:
+	CMPB      281(CX), $0x00
+	JNE       kind138
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done147
+	JMP       done137
 
-kind148:
+kind138:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -9236,9 +9461,9 @@ kind148:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done147
+	JMP       done137
 
-done147:
+done137:
 	VMINPS        Z15, Z12, Z15
 	VMAXPS        Z15, Z11, Z15
 	VMULPS        Z14, Z15, Z19
@@ -9276,60 +9501,60 @@ done147:
 	VMOVDQA64     Z16, Z15
 	VPERMT2W      Z17, Z0, Z15
 	CMPB          76(CX), $0x00
-	JNE           around150
+	JNE           around140
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z15, 64(BX)
-	JMP           stored151
+	JMP           stored141
 
-around150:
+around140:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z15, 64(BX)
 
-stored151:
+stored141:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block144
+	JMP  block134
 
-blocks145:
-divide143:
-block152:
+blocks135:
+divide133:
+block142:
 	CMPQ       AX, $0x00000040
-	JLT        blocks153
+	JLT        blocks143
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near154
+	JEQ        near144
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near154:
+near144:
 	CMPB    72(CX), $0x00
-	JEQ     loaded155
+	JEQ     loaded145
 	VMOVUPS (SI), Z1
 	VMOVUPS 64(SI), Z2
 	VMOVUPS 128(SI), Z3
 	VMOVUPS 192(SI), Z4
 
-loaded155:
+loaded145:
 	CMPB    73(CX), $0x00
-	JEQ     loaded156
+	JEQ     loaded146
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded156:
-	CMPB      273(CX), $0x00
-	JNE       kind158
+loaded146:
+	CMPB      281(CX), $0x00
+	JNE       kind148
 	VCVTPH2PS (DX), Z11
 	VCVTPH2PS 32(DX), Z12
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
-	JMP       done157
+	JMP       done147
 
-kind158:
+kind148:
 	VPMOVZXWD (DX), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VPMOVZXWD 32(DX), Z12
@@ -9342,18 +9567,18 @@ kind158:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done157
+	JMP       done147
 
-done157:
+done147:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal160
+	JNE    reciprocal150
 	VDIVPS Z1, Z11, Z11
 	VDIVPS Z2, Z12, Z12
 	VDIVPS Z3, Z13, Z13
 	VDIVPS Z4, Z14, Z14
-	JMP    divided161
+	JMP    divided151
 
-reciprocal160:
+reciprocal150:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z1, Z15, Z15
 	VMULPS       Z15, Z11, Z11
@@ -9367,7 +9592,7 @@ reciprocal160:
 	VDIVPS       Z4, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided161:
+divided151:
 	VCMPPS        $0x07, Z11, Z11, K1
 	VCMPPS        $0x07, Z12, Z12, K2
 	VCMPPS        $0x07, Z13, Z13, K3
@@ -9397,63 +9622,63 @@ divided161:
 	VMOVDQA64     Z13, Z12
 	VPERMT2W      Z14, Z0, Z12
 	CMPB          76(CX), $0x00
-	JNE           around162
+	JNE           around152
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
-	JMP           stored163
+	JMP           stored153
 
-around162:
+around152:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 
-stored163:
+stored153:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block152
+	JMP  block142
 
-blocks153:
-some164:
+blocks143:
+some154:
 	TESTQ     AX, AX
-	JLE       done165
+	JLE       done155
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded166
+	JEQ       loaded156
 	VMOVUPS.Z (SI), K1, Z1
 
-loaded166:
+loaded156:
 	CMPB      73(CX), $0x00
-	JEQ       loaded167
+	JEQ       loaded157
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded167:
-	CMPB        273(CX), $0x00
-	JNE         kind169
+loaded157:
+	CMPB        281(CX), $0x00
+	JNE         kind159
 	VCVTPH2PS.Z (DX), K1, Z11
-	JMP         done168
+	JMP         done158
 
-kind169:
+kind159:
 	VPMOVZXWD.Z (DX), K1, Z11
 	VPSLLD      $0x10, Z11, Z11
 	VMOVAPS     Z11, Z11
-	JMP         done168
+	JMP         done158
 
-done168:
+done158:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal171
+	JNE    reciprocal161
 	VDIVPS Z1, Z11, Z11
-	JMP    divided172
+	JMP    divided162
 
-reciprocal171:
+reciprocal161:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z1, Z12, Z12
 	VMULPS       Z12, Z11, Z11
 
-divided172:
+divided162:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z11
 	VADDPS        Z5, Z11, Z11
@@ -9466,10 +9691,10 @@ divided172:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some164
+	JMP           some154
 
-done165:
-	DECQ 264(CX)
+done155:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -9499,7 +9724,9 @@ TEXT ·quantizeAVX512H16I32(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
+	JNE          shared3
+	CMPB         284(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -9509,587 +9736,888 @@ TEXT ·quantizeAVX512H16I32(SB), NOSPLIT, $64-16
 	JEQ          other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	CMPB 77(CX), $0x00
-	JEQ  divide4
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	CMPB        77(CX), $0x00
+	JEQ         divide4
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near7
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z0
+	VPSUBD.BCST 256(CX), Z0, Z1
+	VPERMPS     Z2, Z1, Z2
+	VPADDD.BCST 256(CX), Z0, Z3
 
+near7:
 run6:
 	VBROADCASTSS (SI), Z0
-	VBROADCASTSS 1024(SI), Z4
+	VBROADCASTSS 1024(SI), Z6
 	VBROADCASTSS 2048(SI), Z0
 	VBROADCASTSS 2560(SI), Z1
-	VBROADCASTSS 3072(SI), Z2
-	VBROADCASTSS 3584(SI), Z3
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head10
+	VBROADCASTSS 3072(SI), Z4
+	VBROADCASTSS 3584(SI), Z5
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head11
 
-whole7:
-	CMPQ R12, DI
-	JGT  rest12
+whole8:
+	CMPQ R13, DI
+	JGT  rest13
 
-next11:
-	TESTQ R9, R9
-	JNE   some13
+next12:
+	TESTQ R10, R10
+	JNE   some14
 
-asked14:
-	CMPB      273(CX), $0x00
-	JNE       kind16
-	VCVTPH2PS (DX)(R12*2), Z5
-	VCVTPH2PS 32(DX)(R12*2), Z6
-	VCVTPH2PS 64(DX)(R12*2), Z7
-	VCVTPH2PS 96(DX)(R12*2), Z8
-	JMP       done15
+asked15:
+	CMPB      281(CX), $0x00
+	JNE       kind17
+	VCVTPH2PS (DX)(R13*2), Z7
+	VCVTPH2PS 32(DX)(R13*2), Z8
+	VCVTPH2PS 64(DX)(R13*2), Z9
+	VCVTPH2PS 96(DX)(R13*2), Z10
+	JMP       done16
 
-kind16:
-	VPMOVZXWD (DX)(R12*2), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 32(DX)(R12*2), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 64(DX)(R12*2), Z7
+kind17:
+	VPMOVZXWD (DX)(R13*2), Z7
 	VPSLLD    $0x10, Z7, Z7
-	VPMOVZXWD 96(DX)(R12*2), Z8
+	VPMOVZXWD 32(DX)(R13*2), Z8
 	VPSLLD    $0x10, Z8, Z8
-	VMOVAPS   Z5, Z5
+	VPMOVZXWD 64(DX)(R13*2), Z9
+	VPSLLD    $0x10, Z9, Z9
+	VPMOVZXWD 96(DX)(R13*2), Z10
+	VPSLLD    $0x10, Z10, Z10
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	VMOVAPS   Z9, Z9
+	VMOVAPS   Z10, Z10
+	JMP       done16
+
+done16:
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z11
+	VFMADD231PS   Z4, Z7, Z11
+	VMINPS        Z8, Z1, Z8
+	VMAXPS        Z8, Z0, Z8
+	VMULPS        Z5, Z8, Z7
+	VFMADD231PS   Z4, Z8, Z7
+	VMINPS        Z9, Z1, Z9
+	VMAXPS        Z9, Z0, Z9
+	VMULPS        Z5, Z9, Z8
+	VFMADD231PS   Z4, Z9, Z8
+	VMINPS        Z10, Z1, Z10
+	VMAXPS        Z10, Z0, Z10
+	VMULPS        Z5, Z10, Z9
+	VFMADD231PS   Z4, Z10, Z9
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z6, Z10, Z10
+	VADDPS        Z6, Z7, Z7
+	VADDPS        Z6, Z8, Z8
+	VADDPS        Z6, Z9, Z9
+	VCVTPS2DQ     Z10, Z11
+	VCVTPS2DQ     Z7, Z12
+	VCVTPS2DQ     Z8, Z13
+	VCVTPS2DQ     Z9, Z14
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z15
+	VCMPPS        $0x1d, Z15, Z10, K1
+	VCMPPS        $0x1d, Z15, Z7, K2
+	VCMPPS        $0x1d, Z15, Z8, K3
+	VCMPPS        $0x1d, Z15, Z9, K4
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z11
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z12
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z13
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z14
+	CMPB          284(CX), $0x00
+	JNE           join19
+	CMPB          76(CX), $0x00
+	JNE           around21
+	VMOVDQU64     Z11, (BX)(R13*4)
+	VMOVDQU64     Z12, 64(BX)(R13*4)
+	VMOVDQU64     Z13, 128(BX)(R13*4)
+	VMOVDQU64     Z14, 192(BX)(R13*4)
+
+stored22:
+joined20:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next12
+
+rest13:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done10
+	TESTQ R10, R10
+	JNE   some23
+
+asked24:
+	CMPQ      R12, $0x00000020
+	JLT       fewer25
+	CMPB      281(CX), $0x00
+	JNE       kind27
+	VCVTPH2PS (DX)(R13*2), Z7
+	VCVTPH2PS 32(DX)(R13*2), Z8
+	JMP       done26
+
+kind27:
+	VPMOVZXWD (DX)(R13*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 32(DX)(R13*2), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VMOVAPS   Z7, Z7
+	VMOVAPS   Z8, Z8
+	JMP       done26
+
+done26:
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z9
+	VFMADD231PS   Z4, Z7, Z9
+	VMINPS        Z8, Z1, Z8
+	VMAXPS        Z8, Z0, Z8
+	VMULPS        Z5, Z8, Z7
+	VFMADD231PS   Z4, Z8, Z7
+	VCMPPS        $0x07, Z9, Z9, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VRNDSCALEPS.Z $0x08, Z9, K1, Z8
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VADDPS        Z6, Z8, Z8
+	VADDPS        Z6, Z7, Z7
+	VCVTPS2DQ     Z8, Z9
+	VCVTPS2DQ     Z7, Z10
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z11
+	VCMPPS        $0x1d, Z11, Z8, K1
+	VCMPPS        $0x1d, Z11, Z7, K2
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z9
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z10
+	CMPB          284(CX), $0x00
+	JNE           join29
+	CMPB          76(CX), $0x00
+	JNE           around31
+	VMOVDQU64     Z9, (BX)(R13*4)
+	VMOVDQU64     Z10, 64(BX)(R13*4)
+
+stored32:
+joined30:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
+
+fewer25:
+	CMPQ      R12, $0x00000010
+	JLT       fewer33
+	CMPB      281(CX), $0x00
+	JNE       kind35
+	VCVTPH2PS (DX)(R13*2), Z7
+	JMP       done34
+
+kind35:
+	VPMOVZXWD (DX)(R13*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VMOVAPS   Z7, Z7
+	JMP       done34
+
+done34:
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z8
+	VFMADD231PS   Z4, Z7, Z8
+	VCMPPS        $0x07, Z8, Z8, K1
+	VRNDSCALEPS.Z $0x08, Z8, K1, Z7
+	VADDPS        Z6, Z7, Z7
+	VCVTPS2DQ     Z7, Z8
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z9
+	VCMPPS        $0x1d, Z9, Z7, K1
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z8
+	CMPB          284(CX), $0x00
+	JNE           join37
+	CMPB          76(CX), $0x00
+	JNE           around39
+	VMOVDQU64     Z8, (BX)(R13*4)
+
+stored40:
+joined38:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+
+fewer33:
+	CMPB 283(CX), $0x00
+	JNE  tail41
+
+some9:
+some42:
+	TESTQ       R12, R12
+	JLE         done43
+	MOVQ        $-1, R14
+	BZHIQ       R12, R14, R14
+	KMOVW       R14, K1
+	CMPB        281(CX), $0x00
+	JNE         kind45
+	VCVTPH2PS.Z (DX)(R13*2), K1, Z7
+	JMP         done44
+
+kind45:
+	VPMOVZXWD.Z (DX)(R13*2), K1, Z7
+	VPSLLD      $0x10, Z7, Z7
+	VMOVAPS     Z7, Z7
+	JMP         done44
+
+done44:
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z8
+	VFMADD231PS   Z4, Z7, Z8
+	VCMPPS        $0x07, Z8, Z8, K2
+	VRNDSCALEPS.Z $0x08, Z8, K2, Z7
+	VADDPS        Z6, Z7, Z7
+	VCVTPS2DQ     Z7, Z8
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z9
+	VCMPPS        $0x1d, Z9, Z7, K2
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z8
+	CMPB          284(CX), $0x00
+	JNE           join47
+	VMOVDQU32     Z8, K1, (BX)(R13*4)
+
+joined48:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some42
+
+done43:
+	CMPB 283(CX), $0x00
+	JNE  taken49
+
+done10:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run6
+	CMPB      284(CX), $0x00
+	JEQ       none50
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none50
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z2, Z3, Z0
+	VMOVDQU32 Z0, K1, (R9)
+
+none50:
+	VZEROUPPER
+	RET
+
+head11:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole8
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
+	MOVQ BX, 248(CX)
+	CMPB 285(CX), $0x00
+	JEQ  some9
+	LEAQ (SP), BX
+	ADDQ R14, BX
+	JMP  some9
+
+some14:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*2)
+	PREFETCHT1 64(R12)(R13*2)
+	JMP        asked15
+
+around21:
+	VMOVNTDQ Z11, (BX)(R13*4)
+	VMOVNTDQ Z12, 64(BX)(R13*4)
+	VMOVNTDQ Z13, 128(BX)(R13*4)
+	VMOVNTDQ Z14, 192(BX)(R13*4)
+	JMP      stored22
+
+join19:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PS Z11, Z2, Z7
+	VMOVNTDQ  Z7, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z12, Z11, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z13, Z12, Z2
+	VMOVNTDQ  Z2, 128(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z14, Z13, Z2
+	VMOVNTDQ  Z2, 192(R9)
+	VMOVDQA64 Z14, Z2
+	ADDQ      $0x00000100, R9
+	JMP       joined20
+
+some23:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	PREFETCHT1 64(R14)(R13*2)
+	JMP        asked24
+
+around31:
+	VMOVNTDQ Z9, (BX)(R13*4)
+	VMOVNTDQ Z10, 64(BX)(R13*4)
+	JMP      stored32
+
+join29:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PS Z9, Z2, Z7
+	VMOVNTDQ  Z7, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z10, Z9, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z10, Z2
+	ADDQ      $0x00000080, R9
+	JMP       joined30
+
+around39:
+	VMOVNTDQ Z8, (BX)(R13*4)
+	JMP      stored40
+
+join37:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PS Z8, Z2, Z7
+	VMOVNTDQ  Z7, (R9)
+	VMOVDQA64 Z8, Z2
+	ADDQ      $0x00000040, R9
+	JMP       joined38
+
+tail41:
+	TESTQ R12, R12
+	JEQ   done10
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some9
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
+	LEAQ  (SP), BX
+	SUBQ  R14, BX
+	JMP   some9
+
+join47:
+	VMOVDQA64   Z3, Z7
+	VPERMI2PS   Z8, Z2, Z7
+	SUBQ        R12, 256(CX)
+	JG          part51
+	VMOVNTDQ    Z7, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z8, Z3, Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z7
+	VPERMPS     Z2, Z7, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+	JMP         kept52
+
+part51:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z2
+	VPERMPS     Z7, Z2, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+kept52:
+	JMP joined48
+
+taken49:
+	ADDQ      R12, R13
+	MOVQ      248(CX), BX
+	CMPQ      R13, AX
+	JEQ       done10
+	CMPB      285(CX), $0x00
+	JEQ       whole8
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z7
+	VMOVNTDQ  Z7, -64(R12)
+	JMP       whole8
+
+divide4:
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near55
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z4
+	VPERMPS     Z2, Z4, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+near55:
+run54:
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS 1024(SI), Z5
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head59
+
+whole56:
+	CMPQ R13, DI
+	JGT  rest61
+
+next60:
+	TESTQ R10, R10
+	JNE   some62
+
+asked63:
+	CMPB      281(CX), $0x00
+	JNE       kind65
+	VCVTPH2PS (DX)(R13*2), Z6
+	VCVTPH2PS 32(DX)(R13*2), Z7
+	VCVTPH2PS 64(DX)(R13*2), Z8
+	VCVTPH2PS 96(DX)(R13*2), Z9
+	JMP       done64
+
+kind65:
+	VPMOVZXWD (DX)(R13*2), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 32(DX)(R13*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VPMOVZXWD 64(DX)(R13*2), Z8
+	VPSLLD    $0x10, Z8, Z8
+	VPMOVZXWD 96(DX)(R13*2), Z9
+	VPSLLD    $0x10, Z9, Z9
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
 	VMOVAPS   Z8, Z8
-	JMP       done15
+	VMOVAPS   Z9, Z9
+	JMP       done64
 
-done15:
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z9
-	VFMADD231PS   Z2, Z5, Z9
-	VMINPS        Z6, Z1, Z6
-	VMAXPS        Z6, Z0, Z6
-	VMULPS        Z3, Z6, Z5
-	VFMADD231PS   Z2, Z6, Z5
-	VMINPS        Z7, Z1, Z7
-	VMAXPS        Z7, Z0, Z7
-	VMULPS        Z3, Z7, Z6
-	VFMADD231PS   Z2, Z7, Z6
-	VMINPS        Z8, Z1, Z8
-	VMAXPS        Z8, Z0, Z8
-	VMULPS        Z3, Z8, Z7
-	VFMADD231PS   Z2, Z8, Z7
-	VCMPPS        $0x07, Z9, Z9, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z9, K1, Z8
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z4, Z8, Z8
-	VADDPS        Z4, Z5, Z5
-	VADDPS        Z4, Z6, Z6
-	VADDPS        Z4, Z7, Z7
-	VCVTPS2DQ     Z8, Z9
-	VCVTPS2DQ     Z5, Z10
-	VCVTPS2DQ     Z6, Z11
-	VCVTPS2DQ     Z7, Z12
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z13
-	VCMPPS        $0x1d, Z13, Z8, K1
-	VCMPPS        $0x1d, Z13, Z5, K2
-	VCMPPS        $0x1d, Z13, Z6, K3
-	VCMPPS        $0x1d, Z13, Z7, K4
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z9
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z10
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z11
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z12
-	CMPB          76(CX), $0x00
-	JNE           around18
-	VMOVDQU64     Z9, (BX)(R12*4)
-	VMOVDQU64     Z10, 64(BX)(R12*4)
-	VMOVDQU64     Z11, 128(BX)(R12*4)
-	VMOVDQU64     Z12, 192(BX)(R12*4)
-
-stored19:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next11
-
-rest12:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line20:
-	CMPQ  R11, $0x00000010
-	JLT   lines21
-	TESTQ R9, R9
-	JNE   some22
-
-asked23:
-	CMPB      273(CX), $0x00
-	JNE       kind25
-	VCVTPH2PS (DX)(R12*2), Z5
-	JMP       done24
-
-kind25:
-	VPMOVZXWD (DX)(R12*2), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VMOVAPS   Z5, Z5
-	JMP       done24
-
-done24:
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z6
-	VFMADD231PS   Z2, Z5, Z6
-	VCMPPS        $0x07, Z6, Z6, K1
-	VRNDSCALEPS.Z $0x08, Z6, K1, Z5
-	VADDPS        Z4, Z5, Z5
-	VCVTPS2DQ     Z5, Z6
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z7
-	VCMPPS        $0x1d, Z7, Z5, K1
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z6
-	CMPB          76(CX), $0x00
-	JNE           around27
-	VMOVDQU64     Z6, (BX)(R12*4)
-
-stored28:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line20
-
-lines21:
-	CMPB 275(CX), $0x00
-	JNE  tail29
-
-some8:
-some30:
-	TESTQ R11, R11
-	JLE   done31
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some32
-
-asked33:
-	CMPB        273(CX), $0x00
-	JNE         kind35
-	VCVTPH2PS.Z (DX)(R12*2), K1, Z5
-	JMP         done34
-
-kind35:
-	VPMOVZXWD.Z (DX)(R12*2), K1, Z5
-	VPSLLD      $0x10, Z5, Z5
-	VMOVAPS     Z5, Z5
-	JMP         done34
-
-done34:
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z6
-	VFMADD231PS   Z2, Z5, Z6
-	VCMPPS        $0x07, Z6, Z6, K2
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z5
-	VADDPS        Z4, Z5, Z5
-	VCVTPS2DQ     Z5, Z6
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z7
-	VCMPPS        $0x1d, Z7, Z5, K2
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z6
-	VMOVDQU32     Z6, K1, (BX)(R12*4)
-	ADDQ          $0x00000010, R12
-	SUBQ          $0x00000010, R11
-	JMP           some30
-
-done31:
-	CMPB 275(CX), $0x00
-	JNE  taken37
-
-done9:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run6
-	VZEROUPPER
-	RET
-
-head10:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole7
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
-	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some8
-	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some8
-
-some13:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*2)
-	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked14
-
-around18:
-	VMOVNTDQ Z9, (BX)(R12*4)
-	VMOVNTDQ Z10, 64(BX)(R12*4)
-	VMOVNTDQ Z11, 128(BX)(R12*4)
-	VMOVNTDQ Z12, 192(BX)(R12*4)
-	JMP      stored19
-
-some22:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked23
-
-around27:
-	VMOVNTDQ Z6, (BX)(R12*4)
-	JMP      stored28
-
-tail29:
-	TESTQ R11, R11
-	JEQ   done9
-	MOVQ  BX, 248(CX)
-	CMPQ  R8, $0x01
-	JEQ   some8
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
-	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some8
-
-some32:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked33
-
-taken37:
-	ADDQ      R11, R12
-	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done9
-	CMPB      276(CX), $0x00
-	JEQ       whole7
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z5
-	VMOVNTDQ  Z5, -64(R11)
-	JMP       whole7
-
-divide4:
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run39:
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS 1024(SI), Z3
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head43
-
-whole40:
-	CMPQ R12, DI
-	JGT  rest45
-
-next44:
-	TESTQ R9, R9
-	JNE   some46
-
-asked47:
-	CMPB      273(CX), $0x00
-	JNE       kind49
-	VCVTPH2PS (DX)(R12*2), Z4
-	VCVTPH2PS 32(DX)(R12*2), Z5
-	VCVTPH2PS 64(DX)(R12*2), Z6
-	VCVTPH2PS 96(DX)(R12*2), Z7
-	JMP       done48
-
-kind49:
-	VPMOVZXWD (DX)(R12*2), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 32(DX)(R12*2), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 64(DX)(R12*2), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 96(DX)(R12*2), Z7
-	VPSLLD    $0x10, Z7, Z7
-	VMOVAPS   Z4, Z4
-	VMOVAPS   Z5, Z5
-	VMOVAPS   Z6, Z6
-	VMOVAPS   Z7, Z7
-	JMP       done48
-
-done48:
+done64:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal51
-	VDIVPS Z2, Z4, Z4
-	VDIVPS Z2, Z5, Z5
-	VDIVPS Z2, Z6, Z6
-	VDIVPS Z2, Z7, Z7
+	JNE    reciprocal67
+	VDIVPS Z4, Z6, Z6
+	VDIVPS Z4, Z7, Z7
+	VDIVPS Z4, Z8, Z8
+	VDIVPS Z4, Z9, Z9
 
-divided52:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z3, Z4, Z4
-	VADDPS        Z3, Z5, Z5
-	VADDPS        Z3, Z6, Z6
-	VADDPS        Z3, Z7, Z7
-	VMINPS        Z1, Z4, Z4
-	VMINPS        Z1, Z5, Z5
+divided68:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VADDPS        Z5, Z8, Z8
+	VADDPS        Z5, Z9, Z9
 	VMINPS        Z1, Z6, Z6
 	VMINPS        Z1, Z7, Z7
-	VMAXPS        Z0, Z4, Z4
-	VMAXPS        Z0, Z5, Z5
+	VMINPS        Z1, Z8, Z8
+	VMINPS        Z1, Z9, Z9
 	VMAXPS        Z0, Z6, Z6
 	VMAXPS        Z0, Z7, Z7
-	VCVTPS2DQ     Z4, Z8
-	VCVTPS2DQ     Z5, Z9
+	VMAXPS        Z0, Z8, Z8
+	VMAXPS        Z0, Z9, Z9
 	VCVTPS2DQ     Z6, Z10
 	VCVTPS2DQ     Z7, Z11
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z12
-	VCMPPS        $0x1d, Z12, Z4, K1
-	VCMPPS        $0x1d, Z12, Z5, K2
-	VCMPPS        $0x1d, Z12, Z6, K3
-	VCMPPS        $0x1d, Z12, Z7, K4
+	VCVTPS2DQ     Z8, Z12
+	VCVTPS2DQ     Z9, Z13
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z14
+	VCMPPS        $0x1d, Z14, Z6, K1
+	VCMPPS        $0x1d, Z14, Z7, K2
+	VCMPPS        $0x1d, Z14, Z8, K3
+	VCMPPS        $0x1d, Z14, Z9, K4
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z10
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z11
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z12
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z13
+	CMPB          284(CX), $0x00
+	JNE           join69
+	CMPB          76(CX), $0x00
+	JNE           around71
+	VMOVDQU64     Z10, (BX)(R13*4)
+	VMOVDQU64     Z11, 64(BX)(R13*4)
+	VMOVDQU64     Z12, 128(BX)(R13*4)
+	VMOVDQU64     Z13, 192(BX)(R13*4)
+
+stored72:
+joined70:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next60
+
+rest61:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done58
+	TESTQ R10, R10
+	JNE   some73
+
+asked74:
+	CMPQ      R12, $0x00000020
+	JLT       fewer75
+	CMPB      281(CX), $0x00
+	JNE       kind77
+	VCVTPH2PS (DX)(R13*2), Z6
+	VCVTPH2PS 32(DX)(R13*2), Z7
+	JMP       done76
+
+kind77:
+	VPMOVZXWD (DX)(R13*2), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VPMOVZXWD 32(DX)(R13*2), Z7
+	VPSLLD    $0x10, Z7, Z7
+	VMOVAPS   Z6, Z6
+	VMOVAPS   Z7, Z7
+	JMP       done76
+
+done76:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal79
+	VDIVPS Z4, Z6, Z6
+	VDIVPS Z4, Z7, Z7
+
+divided80:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VCVTPS2DQ     Z6, Z8
+	VCVTPS2DQ     Z7, Z9
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z10
+	VCMPPS        $0x1d, Z10, Z6, K1
+	VCMPPS        $0x1d, Z10, Z7, K2
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z8
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z9
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
+	CMPB          284(CX), $0x00
+	JNE           join81
 	CMPB          76(CX), $0x00
-	JNE           around53
-	VMOVDQU64     Z8, (BX)(R12*4)
-	VMOVDQU64     Z9, 64(BX)(R12*4)
-	VMOVDQU64     Z10, 128(BX)(R12*4)
-	VMOVDQU64     Z11, 192(BX)(R12*4)
+	JNE           around83
+	VMOVDQU64     Z8, (BX)(R13*4)
+	VMOVDQU64     Z9, 64(BX)(R13*4)
 
-stored54:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next44
+stored84:
+joined82:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
 
-rest45:
-	MOVQ AX, R11
-	SUBQ R12, R11
+fewer75:
+	CMPQ      R12, $0x00000010
+	JLT       fewer85
+	CMPB      281(CX), $0x00
+	JNE       kind87
+	VCVTPH2PS (DX)(R13*2), Z6
+	JMP       done86
 
-line55:
-	CMPQ  R11, $0x00000010
-	JLT   lines56
-	TESTQ R9, R9
-	JNE   some57
+kind87:
+	VPMOVZXWD (DX)(R13*2), Z6
+	VPSLLD    $0x10, Z6, Z6
+	VMOVAPS   Z6, Z6
+	JMP       done86
 
-asked58:
-	CMPB      273(CX), $0x00
-	JNE       kind60
-	VCVTPH2PS (DX)(R12*2), Z4
-	JMP       done59
-
-kind60:
-	VPMOVZXWD (DX)(R12*2), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VMOVAPS   Z4, Z4
-	JMP       done59
-
-done59:
+done86:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal62
-	VDIVPS Z2, Z4, Z4
+	JNE    reciprocal89
+	VDIVPS Z4, Z6, Z6
 
-divided63:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VADDPS        Z3, Z4, Z4
-	VMINPS        Z1, Z4, Z4
-	VMAXPS        Z0, Z4, Z4
-	VCVTPS2DQ     Z4, Z5
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z6
-	VCMPPS        $0x1d, Z6, Z4, K1
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z5
+divided90:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VADDPS        Z5, Z6, Z6
+	VMINPS        Z1, Z6, Z6
+	VMAXPS        Z0, Z6, Z6
+	VCVTPS2DQ     Z6, Z7
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z8
+	VCMPPS        $0x1d, Z8, Z6, K1
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K1, Z7
+	CMPB          284(CX), $0x00
+	JNE           join91
 	CMPB          76(CX), $0x00
-	JNE           around64
-	VMOVDQU64     Z5, (BX)(R12*4)
+	JNE           around93
+	VMOVDQU64     Z7, (BX)(R13*4)
 
-stored65:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line55
+stored94:
+joined92:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-lines56:
-	CMPB 275(CX), $0x00
-	JNE  tail66
+fewer85:
+	CMPB 283(CX), $0x00
+	JNE  tail95
 
-some41:
-some67:
-	TESTQ R11, R11
-	JLE   done68
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some69
+some57:
+some96:
+	TESTQ       R12, R12
+	JLE         done97
+	MOVQ        $-1, R14
+	BZHIQ       R12, R14, R14
+	KMOVW       R14, K1
+	CMPB        281(CX), $0x00
+	JNE         kind99
+	VCVTPH2PS.Z (DX)(R13*2), K1, Z6
+	JMP         done98
 
-asked70:
-	CMPB        273(CX), $0x00
-	JNE         kind72
-	VCVTPH2PS.Z (DX)(R12*2), K1, Z4
-	JMP         done71
+kind99:
+	VPMOVZXWD.Z (DX)(R13*2), K1, Z6
+	VPSLLD      $0x10, Z6, Z6
+	VMOVAPS     Z6, Z6
+	JMP         done98
 
-kind72:
-	VPMOVZXWD.Z (DX)(R12*2), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
-	VMOVAPS     Z4, Z4
-	JMP         done71
-
-done71:
+done98:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal74
-	VDIVPS Z2, Z4, Z4
+	JNE    reciprocal101
+	VDIVPS Z4, Z6, Z6
 
-divided75:
-	VCMPPS        $0x07, Z4, Z4, K2
-	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
-	VADDPS        Z3, Z4, Z4
-	VMINPS        Z1, Z4, Z4
-	VMAXPS        Z0, Z4, Z4
-	VCVTPS2DQ     Z4, Z5
-	VBROADCASTSS  all32_4f000000<>+0(SB), Z6
-	VCMPPS        $0x1d, Z6, Z4, K2
-	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z5
-	VMOVDQU32     Z5, K1, (BX)(R12*4)
-	ADDQ          $0x00000010, R12
-	SUBQ          $0x00000010, R11
-	JMP           some67
+divided102:
+	VCMPPS        $0x07, Z6, Z6, K2
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VADDPS        Z5, Z6, Z6
+	VMINPS        Z1, Z6, Z6
+	VMAXPS        Z0, Z6, Z6
+	VCVTPS2DQ     Z6, Z7
+	VBROADCASTSS  all32_4f000000<>+0(SB), Z8
+	VCMPPS        $0x1d, Z8, Z6, K2
+	VPBROADCASTD  all32_7fffffff<>+0(SB), K2, Z7
+	CMPB          284(CX), $0x00
+	JNE           join103
+	VMOVDQU32     Z7, K1, (BX)(R13*4)
 
-done68:
-	CMPB 275(CX), $0x00
-	JNE  taken76
+joined104:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some96
 
-done42:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run39
+done97:
+	CMPB 283(CX), $0x00
+	JNE  taken105
+
+done58:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run54
+	CMPB      284(CX), $0x00
+	JEQ       none106
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none106
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z2, Z3, Z0
+	VMOVDQU32 Z0, K1, (R9)
+
+none106:
 	VZEROUPPER
 	RET
 
-head43:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole40
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
+head59:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole56
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some41
+	CMPB 285(CX), $0x00
+	JEQ  some57
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some41
+	ADDQ R14, BX
+	JMP  some57
 
-some46:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*2)
-	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked47
+some62:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*2)
+	PREFETCHT1 64(R12)(R13*2)
+	JMP        asked63
 
-reciprocal51:
+reciprocal67:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z8, Z8
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z9, Z9
+	JMP          divided68
+
+around71:
+	VMOVNTDQ Z10, (BX)(R13*4)
+	VMOVNTDQ Z11, 64(BX)(R13*4)
+	VMOVNTDQ Z12, 128(BX)(R13*4)
+	VMOVNTDQ Z13, 192(BX)(R13*4)
+	JMP      stored72
+
+join69:
+	VMOVDQA64 Z3, Z6
+	VPERMI2PS Z10, Z2, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z11, Z10, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z12, Z11, Z2
+	VMOVNTDQ  Z2, 128(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z13, Z12, Z2
+	VMOVNTDQ  Z2, 192(R9)
+	VMOVDQA64 Z13, Z2
+	ADDQ      $0x00000100, R9
+	JMP       joined70
+
+some73:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	PREFETCHT1 64(R14)(R13*2)
+	JMP        asked74
+
+reciprocal79:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z4, Z4
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z5, Z5
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
+	VDIVPS       Z4, Z8, Z8
 	VMULPS       Z8, Z6, Z6
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
+	VDIVPS       Z4, Z8, Z8
 	VMULPS       Z8, Z7, Z7
-	JMP          divided52
+	JMP          divided80
 
-around53:
-	VMOVNTDQ Z8, (BX)(R12*4)
-	VMOVNTDQ Z9, 64(BX)(R12*4)
-	VMOVNTDQ Z10, 128(BX)(R12*4)
-	VMOVNTDQ Z11, 192(BX)(R12*4)
-	JMP      stored54
+around83:
+	VMOVNTDQ Z8, (BX)(R13*4)
+	VMOVNTDQ Z9, 64(BX)(R13*4)
+	JMP      stored84
 
-some57:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked58
+join81:
+	VMOVDQA64 Z3, Z6
+	VPERMI2PS Z8, Z2, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z9, Z8, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z9, Z2
+	ADDQ      $0x00000080, R9
+	JMP       joined82
 
-reciprocal62:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z5
-	VDIVPS       Z2, Z5, Z5
-	VMULPS       Z5, Z4, Z4
-	JMP          divided63
+reciprocal89:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided90
 
-around64:
-	VMOVNTDQ Z5, (BX)(R12*4)
-	JMP      stored65
+around93:
+	VMOVNTDQ Z7, (BX)(R13*4)
+	JMP      stored94
 
-tail66:
-	TESTQ R11, R11
-	JEQ   done42
+join91:
+	VMOVDQA64 Z3, Z6
+	VPERMI2PS Z7, Z2, Z6
+	VMOVNTDQ  Z6, (R9)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000040, R9
+	JMP       joined92
+
+tail95:
+	TESTQ R12, R12
+	JEQ   done58
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some41
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
+	JEQ   some57
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some41
+	SUBQ  R14, BX
+	JMP   some57
 
-some69:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked70
+reciprocal101:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided102
 
-reciprocal74:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z5
-	VDIVPS       Z2, Z5, Z5
-	VMULPS       Z5, Z4, Z4
-	JMP          divided75
+join103:
+	VMOVDQA64   Z3, Z6
+	VPERMI2PS   Z7, Z2, Z6
+	SUBQ        R12, 256(CX)
+	JG          part107
+	VMOVNTDQ    Z6, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z7, Z3, Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z6
+	VPERMPS     Z2, Z6, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+	JMP         kept108
 
-taken76:
-	ADDQ      R11, R12
+part107:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z2
+	VPERMPS     Z6, Z2, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+kept108:
+	JMP joined104
+
+taken105:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done42
-	CMPB      276(CX), $0x00
-	JEQ       whole40
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z4
-	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole40
+	CMPQ      R13, AX
+	JEQ       done58
+	CMPB      285(CX), $0x00
+	JEQ       whole56
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z6
+	VMOVNTDQ  Z6, -64(R12)
+	JMP       whole56
 
 other2:
-step77:
+step109:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned79
+	JEQ     aligned111
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -10099,19 +10627,19 @@ step77:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some80
+	JMP     some112
 
-aligned79:
+aligned111:
 	CMPB 77(CX), $0x00
-	JEQ  divide81
+	JEQ  divide113
 
-turn82:
+turn114:
 	CMPQ AX, 104(CX)
-	JLT  turns84
+	JLT  turns116
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand85:
+strand117:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z6
 	VBROADCASTSS 2048(R11), Z2
@@ -10120,23 +10648,23 @@ strand85:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block83:
+block115:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near86
+	JEQ        near118
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near86:
-	CMPB      273(CX), $0x00
-	JNE       kind88
+near118:
+	CMPB      281(CX), $0x00
+	JNE       kind120
 	VCVTPH2PS (DX), Z7
 	VCVTPH2PS 32(DX), Z8
 	VCVTPH2PS 64(DX), Z9
 	VCVTPH2PS 96(DX), Z10
-	JMP       done87
+	JMP       done119
 
-kind88:
+kind120:
 	VPMOVZXWD (DX), Z7
 	VPSLLD    $0x10, Z7, Z7
 	VPMOVZXWD 32(DX), Z8
@@ -10149,9 +10677,9 @@ kind88:
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done87
+	JMP       done119
 
-done87:
+done119:
 	VMINPS        Z7, Z3, Z7
 	VMAXPS        Z7, Z2, Z7
 	VMULPS        Z5, Z7, Z11
@@ -10194,64 +10722,64 @@ done87:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z13
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z14
 	CMPB          76(CX), $0x00
-	JNE           around90
+	JNE           around122
 	VMOVDQU64     Z11, (BX)
 	VMOVDQU64     Z12, 64(BX)
 	VMOVDQU64     Z13, 128(BX)
 	VMOVDQU64     Z14, 192(BX)
-	JMP           stored91
+	JMP           stored123
 
-around90:
+around122:
 	VMOVNTDQ Z11, (BX)
 	VMOVNTDQ Z12, 64(BX)
 	VMOVNTDQ Z13, 128(BX)
 	VMOVNTDQ Z14, 192(BX)
 
-stored91:
+stored123:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block83
+	JNE  block115
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand85
+	JNE  strand117
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn82
+	JMP  turn114
 
-turns84:
-divide81:
-turn92:
+turns116:
+divide113:
+turn124:
 	CMPQ AX, 104(CX)
-	JLT  turns94
+	JLT  turns126
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand95:
+strand127:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block93:
+block125:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near96
+	JEQ        near128
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near96:
-	CMPB      273(CX), $0x00
-	JNE       kind98
+near128:
+	CMPB      281(CX), $0x00
+	JNE       kind130
 	VCVTPH2PS (DX), Z4
 	VCVTPH2PS 32(DX), Z5
 	VCVTPH2PS 64(DX), Z6
 	VCVTPH2PS 96(DX), Z7
-	JMP       done97
+	JMP       done129
 
-kind98:
+kind130:
 	VPMOVZXWD (DX), Z4
 	VPSLLD    $0x10, Z4, Z4
 	VPMOVZXWD 32(DX), Z5
@@ -10264,18 +10792,18 @@ kind98:
 	VMOVAPS   Z5, Z5
 	VMOVAPS   Z6, Z6
 	VMOVAPS   Z7, Z7
-	JMP       done97
+	JMP       done129
 
-done97:
+done129:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal100
+	JNE    reciprocal132
 	VDIVPS Z2, Z4, Z4
 	VDIVPS Z2, Z5, Z5
 	VDIVPS Z2, Z6, Z6
 	VDIVPS Z2, Z7, Z7
-	JMP    divided101
+	JMP    divided133
 
-reciprocal100:
+reciprocal132:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -10289,7 +10817,7 @@ reciprocal100:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided101:
+divided133:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -10324,77 +10852,77 @@ divided101:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z10
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z11
 	CMPB          76(CX), $0x00
-	JNE           around102
+	JNE           around134
 	VMOVDQU64     Z8, (BX)
 	VMOVDQU64     Z9, 64(BX)
 	VMOVDQU64     Z10, 128(BX)
 	VMOVDQU64     Z11, 192(BX)
-	JMP           stored103
+	JMP           stored135
 
-around102:
+around134:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored103:
+stored135:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block93
+	JNE  block125
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand95
+	JNE  strand127
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn92
+	JMP  turn124
 
-turns94:
-some80:
-some104:
+turns126:
+some112:
+some136:
 	TESTQ      AX, AX
-	JLE        done105
+	JLE        done137
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near106
+	JEQ        near138
 	PREFETCHT1 (DX)(R9*1)
 
-near106:
+near138:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand107:
+strand139:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
-	CMPB         273(CX), $0x00
-	JNE          kind109
+	CMPB         281(CX), $0x00
+	JNE          kind141
 	VCVTPH2PS.Z  (DX), K1, Z4
-	JMP          done108
+	JMP          done140
 
-kind109:
+kind141:
 	VPMOVZXWD.Z (DX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VMOVAPS     Z4, Z4
-	JMP         done108
+	JMP         done140
 
-done108:
+done140:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal111
+	JNE    reciprocal143
 	VDIVPS Z2, Z4, Z2
-	JMP    divided112
+	JMP    divided144
 
-reciprocal111:
+reciprocal143:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z2
 
-divided112:
+divided144:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -10411,7 +10939,7 @@ divided112:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand107
+	JNE           strand139
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -10419,29 +10947,29 @@ divided112:
 	ADDQ          $+32, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some104
+	JMP           some136
 
-done105:
+done137:
 	TESTQ DI, DI
-	JL    whole113
+	JL    whole145
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned79
+	JMP   aligned111
 
-whole113:
+whole145:
 	DECQ R8
-	JEQ  steps78
+	JEQ  steps110
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step77
+	JMP  step109
 
-steps78:
+steps110:
 	VZEROUPPER
 	RET
 
@@ -10460,30 +10988,30 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
-	JEQ   none115
+	JEQ   none147
 	LEAQ  16640(R8), R9
 
-block116:
+block148:
 	CMPQ       AX, $0x00000040
-	JLT        blocks117
+	JLT        blocks149
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near118
+	JEQ        near150
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near118:
-	CMPB      273(CX), $0x00
-	JNE       kind120
+near150:
+	CMPB      281(CX), $0x00
+	JNE       kind152
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
-	JMP       done119
+	JMP       done151
 
-kind120:
+kind152:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -10496,9 +11024,9 @@ kind120:
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
-	JMP       done119
+	JMP       done151
 
-done119:
+done151:
 	VMOVUPS     (R8), Z14
 	VMOVUPS     4160(R8), Z15
 	VMINPS      Z10, Z15, Z10
@@ -10524,13 +11052,13 @@ done119:
 	VMULPS      12672(R8), Z13, Z12
 	VFMADD231PS 8512(R8), Z13, Z12
 	CMPB        73(CX), $0x00
-	JEQ         loaded122
+	JEQ         loaded154
 	VMOVUPS     (DI), Z4
 	VMOVUPS     64(DI), Z5
 	VMOVUPS     128(DI), Z6
 	VMOVUPS     192(DI), Z7
 
-loaded122:
+loaded154:
 	VCMPPS        $0x07, Z14, Z14, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -10557,20 +11085,20 @@ loaded122:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z16
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around123
+	JNE           around155
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored124
+	JMP           stored156
 
-around123:
+around155:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored124:
+stored156:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -10578,30 +11106,30 @@ stored124:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block116
+	JMP  block148
 
-blocks117:
-none115:
+blocks149:
+none147:
 	CMPQ         AX, $0x00000200
-	JLT          divide125
+	JLT          divide157
 	CMPB         72(CX), $0x00
-	JNE          divide125
+	JNE          divide157
 	CMPB         73(CX), $0x00
-	JNE          divide125
+	JNE          divide157
 	CMPB         75(CX), $0x00
-	JNE          divide125
+	JNE          divide157
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide125
+	JHI          divide157
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide125
+	JHI          divide157
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide125
+	JHI          divide157
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -10612,7 +11140,7 @@ none115:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide125
+	JNE          divide157
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -10622,25 +11150,25 @@ none115:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block126:
+block158:
 	CMPQ       AX, $0x00000040
-	JLT        blocks127
+	JLT        blocks159
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near128
+	JEQ        near160
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near128:
-	CMPB      273(CX), $0x00
-	JNE       kind130
+near160:
+	CMPB      281(CX), $0x00
+	JNE       kind162
 	VCVTPH2PS (DX), Z14
 	VCVTPH2PS 32(DX), Z15
 	VCVTPH2PS 64(DX), Z16
 	VCVTPH2PS 96(DX), Z17
-	JMP       done129
+	JMP       done161
 
-kind130:
+kind162:
 	VPMOVZXWD (DX), Z14
 	VPSLLD    $0x10, Z14, Z14
 	VPMOVZXWD 32(DX), Z15
@@ -10653,9 +11181,9 @@ kind130:
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
-	JMP       done129
+	JMP       done161
 
-done129:
+done161:
 	VMINPS        Z14, Z11, Z14
 	VMAXPS        Z14, Z10, Z14
 	VMULPS        Z13, Z14, Z18
@@ -10698,64 +11226,64 @@ done129:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z20
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z21
 	CMPB          76(CX), $0x00
-	JNE           around132
+	JNE           around164
 	VMOVDQU64     Z18, (BX)
 	VMOVDQU64     Z19, 64(BX)
 	VMOVDQU64     Z20, 128(BX)
 	VMOVDQU64     Z21, 192(BX)
-	JMP           stored133
+	JMP           stored165
 
-around132:
+around164:
 	VMOVNTDQ Z18, (BX)
 	VMOVNTDQ Z19, 64(BX)
 	VMOVNTDQ Z20, 128(BX)
 	VMOVNTDQ Z21, 192(BX)
 
-stored133:
+stored165:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block126
+	JMP  block158
 
-blocks127:
-divide125:
-block134:
+blocks159:
+divide157:
+block166:
 	CMPQ       AX, $0x00000040
-	JLT        blocks135
+	JLT        blocks167
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near136
+	JEQ        near168
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near136:
+near168:
 	CMPB    72(CX), $0x00
-	JEQ     loaded137
+	JEQ     loaded169
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded137:
+loaded169:
 	CMPB    73(CX), $0x00
-	JEQ     loaded138
+	JEQ     loaded170
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded138:
-	CMPB      273(CX), $0x00
-	JNE       kind140
+loaded170:
+	CMPB      281(CX), $0x00
+	JNE       kind172
 	VCVTPH2PS (DX), Z10
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
-	JMP       done139
+	JMP       done171
 
-kind140:
+kind172:
 	VPMOVZXWD (DX), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX), Z11
@@ -10768,18 +11296,18 @@ kind140:
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
-	JMP       done139
+	JMP       done171
 
-done139:
+done171:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal142
+	JNE    reciprocal174
 	VDIVPS Z0, Z10, Z10
 	VDIVPS Z1, Z11, Z11
 	VDIVPS Z2, Z12, Z12
 	VDIVPS Z3, Z13, Z13
-	JMP    divided143
+	JMP    divided175
 
-reciprocal142:
+reciprocal174:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -10793,7 +11321,7 @@ reciprocal142:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided143:
+divided175:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -10828,67 +11356,67 @@ divided143:
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K3, Z16
 	VPBROADCASTD  all32_7fffffff<>+0(SB), K4, Z17
 	CMPB          76(CX), $0x00
-	JNE           around144
+	JNE           around176
 	VMOVDQU64     Z14, (BX)
 	VMOVDQU64     Z15, 64(BX)
 	VMOVDQU64     Z16, 128(BX)
 	VMOVDQU64     Z17, 192(BX)
-	JMP           stored145
+	JMP           stored177
 
-around144:
+around176:
 	VMOVNTDQ Z14, (BX)
 	VMOVNTDQ Z15, 64(BX)
 	VMOVNTDQ Z16, 128(BX)
 	VMOVNTDQ Z17, 192(BX)
 
-stored145:
+stored177:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block134
+	JMP  block166
 
-blocks135:
-some146:
+blocks167:
+some178:
 	TESTQ     AX, AX
-	JLE       done147
+	JLE       done179
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded148
+	JEQ       loaded180
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded148:
+loaded180:
 	CMPB      73(CX), $0x00
-	JEQ       loaded149
+	JEQ       loaded181
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded149:
-	CMPB        273(CX), $0x00
-	JNE         kind151
+loaded181:
+	CMPB        281(CX), $0x00
+	JNE         kind183
 	VCVTPH2PS.Z (DX), K1, Z10
-	JMP         done150
+	JMP         done182
 
-kind151:
+kind183:
 	VPMOVZXWD.Z (DX), K1, Z10
 	VPSLLD      $0x10, Z10, Z10
 	VMOVAPS     Z10, Z10
-	JMP         done150
+	JMP         done182
 
-done150:
+done182:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal153
+	JNE    reciprocal185
 	VDIVPS Z0, Z10, Z10
-	JMP    divided154
+	JMP    divided186
 
-reciprocal153:
+reciprocal185:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided154:
+divided186:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -10904,10 +11432,10 @@ divided154:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some146
+	JMP           some178
 
-done147:
-	DECQ 264(CX)
+done179:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -10937,7 +11465,9 @@ TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
+	JNE          shared3
+	CMPB         284(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -10947,465 +11477,760 @@ TEXT ·quantizeAVX512F32F32(SB), NOSPLIT, $64-16
 	JEQ          other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	CMPB 77(CX), $0x00
-	JEQ  divide4
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	CMPB        77(CX), $0x00
+	JEQ         divide4
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near7
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z0
+	VPSUBD.BCST 256(CX), Z0, Z1
+	VPERMPS     Z2, Z1, Z2
+	VPADDD.BCST 256(CX), Z0, Z3
 
+near7:
 run6:
 	VBROADCASTSS (SI), Z0
-	VBROADCASTSS 1024(SI), Z4
+	VBROADCASTSS 1024(SI), Z6
 	VBROADCASTSS 2048(SI), Z0
 	VBROADCASTSS 2560(SI), Z1
-	VBROADCASTSS 3072(SI), Z2
-	VBROADCASTSS 3584(SI), Z3
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head10
+	VBROADCASTSS 3072(SI), Z4
+	VBROADCASTSS 3584(SI), Z5
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head11
 
-whole7:
-	CMPQ R12, DI
-	JGT  rest12
+whole8:
+	CMPQ R13, DI
+	JGT  rest13
 
-next11:
-	TESTQ R9, R9
-	JNE   some13
+next12:
+	TESTQ R10, R10
+	JNE   some14
 
-asked14:
-	VMOVUPS       (DX)(R12*4), Z5
-	VMOVUPS       64(DX)(R12*4), Z6
-	VMOVUPS       128(DX)(R12*4), Z7
-	VMOVUPS       192(DX)(R12*4), Z8
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z9
-	VFMADD231PS   Z2, Z5, Z9
-	VMINPS        Z6, Z1, Z6
-	VMAXPS        Z6, Z0, Z6
-	VMULPS        Z3, Z6, Z5
-	VFMADD231PS   Z2, Z6, Z5
+asked15:
+	VMOVUPS       (DX)(R13*4), Z7
+	VMOVUPS       64(DX)(R13*4), Z8
+	VMOVUPS       128(DX)(R13*4), Z9
+	VMOVUPS       192(DX)(R13*4), Z10
 	VMINPS        Z7, Z1, Z7
 	VMAXPS        Z7, Z0, Z7
-	VMULPS        Z3, Z7, Z6
-	VFMADD231PS   Z2, Z7, Z6
+	VMULPS        Z5, Z7, Z11
+	VFMADD231PS   Z4, Z7, Z11
 	VMINPS        Z8, Z1, Z8
 	VMAXPS        Z8, Z0, Z8
-	VMULPS        Z3, Z8, Z7
-	VFMADD231PS   Z2, Z8, Z7
+	VMULPS        Z5, Z8, Z7
+	VFMADD231PS   Z4, Z8, Z7
+	VMINPS        Z9, Z1, Z9
+	VMAXPS        Z9, Z0, Z9
+	VMULPS        Z5, Z9, Z8
+	VFMADD231PS   Z4, Z9, Z8
+	VMINPS        Z10, Z1, Z10
+	VMAXPS        Z10, Z0, Z10
+	VMULPS        Z5, Z10, Z9
+	VFMADD231PS   Z4, Z10, Z9
+	VCMPPS        $0x07, Z11, Z11, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z6, Z10, Z10
+	VADDPS        Z6, Z7, Z7
+	VADDPS        Z6, Z8, Z8
+	VADDPS        Z6, Z9, Z9
+	CMPB          284(CX), $0x00
+	JNE           join16
+	CMPB          76(CX), $0x00
+	JNE           around18
+	VMOVDQU64     Z10, (BX)(R13*4)
+	VMOVDQU64     Z7, 64(BX)(R13*4)
+	VMOVDQU64     Z8, 128(BX)(R13*4)
+	VMOVDQU64     Z9, 192(BX)(R13*4)
+
+stored19:
+joined17:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next12
+
+rest13:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done10
+	CMPQ  R12, $0x00000020
+	JLT   fewer20
+	TESTQ R10, R10
+	JNE   some21
+
+asked22:
+	VMOVUPS       (DX)(R13*4), Z7
+	VMOVUPS       64(DX)(R13*4), Z8
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z9
+	VFMADD231PS   Z4, Z7, Z9
+	VMINPS        Z8, Z1, Z8
+	VMAXPS        Z8, Z0, Z8
+	VMULPS        Z5, Z8, Z7
+	VFMADD231PS   Z4, Z8, Z7
 	VCMPPS        $0x07, Z9, Z9, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
+	VCMPPS        $0x07, Z7, Z7, K2
 	VRNDSCALEPS.Z $0x08, Z9, K1, Z8
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z4, Z8, Z8
-	VADDPS        Z4, Z5, Z5
-	VADDPS        Z4, Z6, Z6
-	VADDPS        Z4, Z7, Z7
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VADDPS        Z6, Z8, Z8
+	VADDPS        Z6, Z7, Z7
+	CMPB          284(CX), $0x00
+	JNE           join23
 	CMPB          76(CX), $0x00
-	JNE           around15
-	VMOVDQU64     Z8, (BX)(R12*4)
-	VMOVDQU64     Z5, 64(BX)(R12*4)
-	VMOVDQU64     Z6, 128(BX)(R12*4)
-	VMOVDQU64     Z7, 192(BX)(R12*4)
+	JNE           around25
+	VMOVDQU64     Z8, (BX)(R13*4)
+	VMOVDQU64     Z7, 64(BX)(R13*4)
 
-stored16:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next11
+stored26:
+joined24:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
 
-rest12:
-	MOVQ AX, R11
-	SUBQ R12, R11
+fewer20:
+	CMPQ  R12, $0x00000010
+	JLT   fewer27
+	TESTQ R10, R10
+	JNE   some28
 
-line17:
-	CMPQ  R11, $0x00000010
-	JLT   lines18
-	TESTQ R9, R9
-	JNE   some19
-
-asked20:
-	VMOVUPS       (DX)(R12*4), Z5
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z6
-	VFMADD231PS   Z2, Z5, Z6
-	VCMPPS        $0x07, Z6, Z6, K1
-	VRNDSCALEPS.Z $0x08, Z6, K1, Z5
-	VADDPS        Z4, Z5, Z5
+asked29:
+	VMOVUPS       (DX)(R13*4), Z7
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z8
+	VFMADD231PS   Z4, Z7, Z8
+	VCMPPS        $0x07, Z8, Z8, K1
+	VRNDSCALEPS.Z $0x08, Z8, K1, Z7
+	VADDPS        Z6, Z7, Z7
+	CMPB          284(CX), $0x00
+	JNE           join30
 	CMPB          76(CX), $0x00
-	JNE           around21
-	VMOVDQU64     Z5, (BX)(R12*4)
+	JNE           around32
+	VMOVDQU64     Z7, (BX)(R13*4)
 
-stored22:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line17
+stored33:
+joined31:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-lines18:
-	CMPB 275(CX), $0x00
-	JNE  tail23
+fewer27:
+	CMPB 283(CX), $0x00
+	JNE  tail34
 
-some8:
-some24:
-	TESTQ R11, R11
-	JLE   done25
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some26
-
-asked27:
-	VMOVUPS.Z     (DX)(R12*4), K1, Z5
-	VMINPS        Z5, Z1, Z5
-	VMAXPS        Z5, Z0, Z5
-	VMULPS        Z3, Z5, Z6
-	VFMADD231PS   Z2, Z5, Z6
-	VCMPPS        $0x07, Z6, Z6, K2
-	VRNDSCALEPS.Z $0x08, Z6, K2, Z5
-	VADDPS        Z4, Z5, Z5
-	VMOVUPS       Z5, K1, (BX)(R12*4)
-	ADDQ          $0x00000010, R12
-	SUBQ          $0x00000010, R11
-	JMP           some24
-
-done25:
-	CMPB 275(CX), $0x00
-	JNE  taken28
-
-done9:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run6
-	VZEROUPPER
-	RET
-
-head10:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole7
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
-	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some8
-	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some8
-
-some13:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*4)
-	PREFETCHT1 64(R11)(R12*4)
-	PREFETCHT1 128(R11)(R12*4)
-	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked14
-
-around15:
-	VMOVNTDQ Z8, (BX)(R12*4)
-	VMOVNTDQ Z5, 64(BX)(R12*4)
-	VMOVNTDQ Z6, 128(BX)(R12*4)
-	VMOVNTDQ Z7, 192(BX)(R12*4)
-	JMP      stored16
-
-some19:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked20
-
-around21:
-	VMOVNTDQ Z5, (BX)(R12*4)
-	JMP      stored22
-
-tail23:
-	TESTQ R11, R11
-	JEQ   done9
-	MOVQ  BX, 248(CX)
-	CMPQ  R8, $0x01
-	JEQ   some8
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
-	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some8
-
-some26:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked27
-
-taken28:
-	ADDQ      R11, R12
-	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done9
-	CMPB      276(CX), $0x00
-	JEQ       whole7
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z5
-	VMOVNTDQ  Z5, -64(R11)
-	JMP       whole7
-
-divide4:
-	LEAQ -64(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
-
-run30:
-	VBROADCASTSS (SI), Z2
-	VBROADCASTSS 1024(SI), Z3
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head34
-
-whole31:
-	CMPQ R12, DI
-	JGT  rest36
-
-next35:
-	TESTQ R9, R9
+some9:
+some35:
+	TESTQ R12, R12
+	JLE   done36
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
 	JNE   some37
 
 asked38:
-	VMOVUPS (DX)(R12*4), Z4
-	VMOVUPS 64(DX)(R12*4), Z5
-	VMOVUPS 128(DX)(R12*4), Z6
-	VMOVUPS 192(DX)(R12*4), Z7
-	CMPB    75(CX), $0x00
-	JNE     reciprocal39
-	VDIVPS  Z2, Z4, Z4
-	VDIVPS  Z2, Z5, Z5
-	VDIVPS  Z2, Z6, Z6
-	VDIVPS  Z2, Z7, Z7
+	VMOVUPS.Z     (DX)(R13*4), K1, Z7
+	VMINPS        Z7, Z1, Z7
+	VMAXPS        Z7, Z0, Z7
+	VMULPS        Z5, Z7, Z8
+	VFMADD231PS   Z4, Z7, Z8
+	VCMPPS        $0x07, Z8, Z8, K2
+	VRNDSCALEPS.Z $0x08, Z8, K2, Z7
+	VADDPS        Z6, Z7, Z7
+	CMPB          284(CX), $0x00
+	JNE           join39
+	VMOVUPS       Z7, K1, (BX)(R13*4)
 
-divided40:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VCMPPS        $0x07, Z5, Z5, K2
-	VCMPPS        $0x07, Z6, Z6, K3
-	VCMPPS        $0x07, Z7, Z7, K4
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPS.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPS.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPS.Z $0x08, Z7, K4, Z7
-	VADDPS        Z3, Z4, Z4
-	VADDPS        Z3, Z5, Z5
-	VADDPS        Z3, Z6, Z6
-	VADDPS        Z3, Z7, Z7
-	VMINPS        Z1, Z4, Z4
-	VMINPS        Z1, Z5, Z5
-	VMINPS        Z1, Z6, Z6
-	VMINPS        Z1, Z7, Z7
-	VMAXPS        Z0, Z4, Z4
-	VMAXPS        Z0, Z5, Z5
-	VMAXPS        Z0, Z6, Z6
-	VMAXPS        Z0, Z7, Z7
-	CMPB          76(CX), $0x00
-	JNE           around41
-	VMOVDQU64     Z4, (BX)(R12*4)
-	VMOVDQU64     Z5, 64(BX)(R12*4)
-	VMOVDQU64     Z6, 128(BX)(R12*4)
-	VMOVDQU64     Z7, 192(BX)(R12*4)
+joined40:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some35
 
-stored42:
-	ADDQ $0x00000040, R12
-	CMPQ R12, DI
-	JLE  next35
+done36:
+	CMPB 283(CX), $0x00
+	JNE  taken41
 
-rest36:
-	MOVQ AX, R11
-	SUBQ R12, R11
+done10:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run6
+	CMPB      284(CX), $0x00
+	JEQ       none42
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none42
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z2, Z3, Z0
+	VMOVDQU32 Z0, K1, (R9)
 
-line43:
-	CMPQ  R11, $0x00000010
-	JLT   lines44
-	TESTQ R9, R9
-	JNE   some45
-
-asked46:
-	VMOVUPS (DX)(R12*4), Z4
-	CMPB    75(CX), $0x00
-	JNE     reciprocal47
-	VDIVPS  Z2, Z4, Z4
-
-divided48:
-	VCMPPS        $0x07, Z4, Z4, K1
-	VRNDSCALEPS.Z $0x08, Z4, K1, Z4
-	VADDPS        Z3, Z4, Z4
-	VMINPS        Z1, Z4, Z4
-	VMAXPS        Z0, Z4, Z4
-	CMPB          76(CX), $0x00
-	JNE           around49
-	VMOVDQU64     Z4, (BX)(R12*4)
-
-stored50:
-	ADDQ $0x00000010, R12
-	SUBQ $0x00000010, R11
-	JMP  line43
-
-lines44:
-	CMPB 275(CX), $0x00
-	JNE  tail51
-
-some32:
-some52:
-	TESTQ R11, R11
-	JLE   done53
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some54
-
-asked55:
-	VMOVUPS.Z (DX)(R12*4), K1, Z4
-	CMPB      75(CX), $0x00
-	JNE       reciprocal56
-	VDIVPS    Z2, Z4, Z4
-
-divided57:
-	VCMPPS        $0x07, Z4, Z4, K2
-	VRNDSCALEPS.Z $0x08, Z4, K2, Z4
-	VADDPS        Z3, Z4, Z4
-	VMINPS        Z1, Z4, Z4
-	VMAXPS        Z0, Z4, Z4
-	VMOVUPS       Z4, K1, (BX)(R12*4)
-	ADDQ          $0x00000010, R12
-	SUBQ          $0x00000010, R11
-	JMP           some52
-
-done53:
-	CMPB 275(CX), $0x00
-	JNE  taken58
-
-done33:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000004, SI
-	DECQ R8
-	JNE  run30
+none42:
 	VZEROUPPER
 	RET
 
-head34:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole31
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x02, R11
+head11:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole8
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some32
+	CMPB 285(CX), $0x00
+	JEQ  some9
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some32
+	ADDQ R14, BX
+	JMP  some9
 
-some37:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*4)
-	PREFETCHT1 64(R11)(R12*4)
-	PREFETCHT1 128(R11)(R12*4)
-	PREFETCHT1 192(R11)(R12*4)
-	JMP        asked38
+some14:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*4)
+	PREFETCHT1 64(R12)(R13*4)
+	PREFETCHT1 128(R12)(R13*4)
+	PREFETCHT1 192(R12)(R13*4)
+	JMP        asked15
 
-reciprocal39:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z4, Z4
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z5, Z5
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z6, Z6
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z7, Z7
-	JMP          divided40
+around18:
+	VMOVNTDQ Z10, (BX)(R13*4)
+	VMOVNTDQ Z7, 64(BX)(R13*4)
+	VMOVNTDQ Z8, 128(BX)(R13*4)
+	VMOVNTDQ Z9, 192(BX)(R13*4)
+	JMP      stored19
 
-around41:
-	VMOVNTDQ Z4, (BX)(R12*4)
-	VMOVNTDQ Z5, 64(BX)(R12*4)
-	VMOVNTDQ Z6, 128(BX)(R12*4)
-	VMOVNTDQ Z7, 192(BX)(R12*4)
-	JMP      stored42
+join16:
+	VMOVDQA64 Z3, Z11
+	VPERMI2PS Z10, Z2, Z11
+	VMOVNTDQ  Z11, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z7, Z10, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z8, Z7, Z2
+	VMOVNTDQ  Z2, 128(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z9, Z8, Z2
+	VMOVNTDQ  Z2, 192(R9)
+	VMOVDQA64 Z9, Z2
+	ADDQ      $0x00000100, R9
+	JMP       joined17
 
-some45:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
-	JMP        asked46
+some21:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	PREFETCHT1 64(R14)(R13*4)
+	JMP        asked22
 
-reciprocal47:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z5
-	VDIVPS       Z2, Z5, Z5
-	VMULPS       Z5, Z4, Z4
-	JMP          divided48
+around25:
+	VMOVNTDQ Z8, (BX)(R13*4)
+	VMOVNTDQ Z7, 64(BX)(R13*4)
+	JMP      stored26
 
-around49:
-	VMOVNTDQ Z4, (BX)(R12*4)
-	JMP      stored50
+join23:
+	VMOVDQA64 Z3, Z9
+	VPERMI2PS Z8, Z2, Z9
+	VMOVNTDQ  Z9, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z7, Z8, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000080, R9
+	JMP       joined24
 
-tail51:
-	TESTQ R11, R11
-	JEQ   done33
+some28:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked29
+
+around32:
+	VMOVNTDQ Z7, (BX)(R13*4)
+	JMP      stored33
+
+join30:
+	VMOVDQA64 Z3, Z8
+	VPERMI2PS Z7, Z2, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000040, R9
+	JMP       joined31
+
+tail34:
+	TESTQ R12, R12
+	JEQ   done10
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some32
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x02, R13
+	JEQ   some9
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some32
+	SUBQ  R14, BX
+	JMP   some9
+
+some37:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked38
+
+join39:
+	VMOVDQA64   Z3, Z8
+	VPERMI2PS   Z7, Z2, Z8
+	SUBQ        R12, 256(CX)
+	JG          part43
+	VMOVNTDQ    Z8, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z7, Z3, Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z7
+	VPERMPS     Z2, Z7, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+	JMP         kept44
+
+part43:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z2
+	VPERMPS     Z8, Z2, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+kept44:
+	JMP joined40
+
+taken41:
+	ADDQ      R12, R13
+	MOVQ      248(CX), BX
+	CMPQ      R13, AX
+	JEQ       done10
+	CMPB      285(CX), $0x00
+	JEQ       whole8
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z7
+	VMOVNTDQ  Z7, -64(R12)
+	JMP       whole8
+
+divide4:
+	LEAQ        -64(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near47
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x02, R12
+	NEGQ        R12
+	ADDQ        $0x10, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z4
+	VPERMPS     Z2, Z4, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+near47:
+run46:
+	VBROADCASTSS (SI), Z4
+	VBROADCASTSS 1024(SI), Z5
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head51
+
+whole48:
+	CMPQ R13, DI
+	JGT  rest53
+
+next52:
+	TESTQ R10, R10
+	JNE   some54
+
+asked55:
+	VMOVUPS (DX)(R13*4), Z6
+	VMOVUPS 64(DX)(R13*4), Z7
+	VMOVUPS 128(DX)(R13*4), Z8
+	VMOVUPS 192(DX)(R13*4), Z9
+	CMPB    75(CX), $0x00
+	JNE     reciprocal56
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
+	VDIVPS  Z4, Z8, Z8
+	VDIVPS  Z4, Z9, Z9
+
+divided57:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VCMPPS        $0x07, Z8, Z8, K3
+	VCMPPS        $0x07, Z9, Z9, K4
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPS.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPS.Z $0x08, Z9, K4, Z9
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VADDPS        Z5, Z8, Z8
+	VADDPS        Z5, Z9, Z9
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMINPS        Z1, Z8, Z8
+	VMINPS        Z1, Z9, Z9
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	VMAXPS        Z0, Z8, Z8
+	VMAXPS        Z0, Z9, Z9
+	CMPB          284(CX), $0x00
+	JNE           join58
+	CMPB          76(CX), $0x00
+	JNE           around60
+	VMOVDQU64     Z6, (BX)(R13*4)
+	VMOVDQU64     Z7, 64(BX)(R13*4)
+	VMOVDQU64     Z8, 128(BX)(R13*4)
+	VMOVDQU64     Z9, 192(BX)(R13*4)
+
+stored61:
+joined59:
+	ADDQ $0x00000040, R13
+	CMPQ R13, DI
+	JLE  next52
+
+rest53:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done50
+	CMPQ  R12, $0x00000020
+	JLT   fewer62
+	TESTQ R10, R10
+	JNE   some63
+
+asked64:
+	VMOVUPS (DX)(R13*4), Z6
+	VMOVUPS 64(DX)(R13*4), Z7
+	CMPB    75(CX), $0x00
+	JNE     reciprocal65
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
+
+divided66:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VCMPPS        $0x07, Z7, Z7, K2
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
+	VADDPS        Z5, Z6, Z6
+	VADDPS        Z5, Z7, Z7
+	VMINPS        Z1, Z6, Z6
+	VMINPS        Z1, Z7, Z7
+	VMAXPS        Z0, Z6, Z6
+	VMAXPS        Z0, Z7, Z7
+	CMPB          284(CX), $0x00
+	JNE           join67
+	CMPB          76(CX), $0x00
+	JNE           around69
+	VMOVDQU64     Z6, (BX)(R13*4)
+	VMOVDQU64     Z7, 64(BX)(R13*4)
+
+stored70:
+joined68:
+	ADDQ $0x00000020, R13
+	SUBQ $0x00000020, R12
+
+fewer62:
+	CMPQ  R12, $0x00000010
+	JLT   fewer71
+	TESTQ R10, R10
+	JNE   some72
+
+asked73:
+	VMOVUPS (DX)(R13*4), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal74
+	VDIVPS  Z4, Z6, Z6
+
+divided75:
+	VCMPPS        $0x07, Z6, Z6, K1
+	VRNDSCALEPS.Z $0x08, Z6, K1, Z6
+	VADDPS        Z5, Z6, Z6
+	VMINPS        Z1, Z6, Z6
+	VMAXPS        Z0, Z6, Z6
+	CMPB          284(CX), $0x00
+	JNE           join76
+	CMPB          76(CX), $0x00
+	JNE           around78
+	VMOVDQU64     Z6, (BX)(R13*4)
+
+stored79:
+joined77:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+
+fewer71:
+	CMPB 283(CX), $0x00
+	JNE  tail80
+
+some49:
+some81:
+	TESTQ R12, R12
+	JLE   done82
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some83
+
+asked84:
+	VMOVUPS.Z (DX)(R13*4), K1, Z6
+	CMPB      75(CX), $0x00
+	JNE       reciprocal85
+	VDIVPS    Z4, Z6, Z6
+
+divided86:
+	VCMPPS        $0x07, Z6, Z6, K2
+	VRNDSCALEPS.Z $0x08, Z6, K2, Z6
+	VADDPS        Z5, Z6, Z6
+	VMINPS        Z1, Z6, Z6
+	VMAXPS        Z0, Z6, Z6
+	CMPB          284(CX), $0x00
+	JNE           join87
+	VMOVUPS       Z6, K1, (BX)(R13*4)
+
+joined88:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
+	JMP  some81
+
+done82:
+	CMPB 283(CX), $0x00
+	JNE  taken89
+
+done50:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000004, SI
+	DECQ      R8
+	JNE       run46
+	CMPB      284(CX), $0x00
+	JEQ       none90
+	MOVQ      $0x00000010, R12
+	SUBQ      256(CX), R12
+	JEQ       none90
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z2, Z3, Z0
+	VMOVDQU32 Z0, K1, (R9)
+
+none90:
+	VZEROUPPER
+	RET
+
+head51:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole48
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x02, R12
+	MOVQ BX, 248(CX)
+	CMPB 285(CX), $0x00
+	JEQ  some49
+	LEAQ (SP), BX
+	ADDQ R14, BX
+	JMP  some49
 
 some54:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*4)
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*4)
+	PREFETCHT1 64(R12)(R13*4)
+	PREFETCHT1 128(R12)(R13*4)
+	PREFETCHT1 192(R12)(R13*4)
 	JMP        asked55
 
 reciprocal56:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z5
-	VDIVPS       Z2, Z5, Z5
-	VMULPS       Z5, Z4, Z4
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z8, Z8
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z9, Z9
 	JMP          divided57
 
-taken58:
-	ADDQ      R11, R12
+around60:
+	VMOVNTDQ Z6, (BX)(R13*4)
+	VMOVNTDQ Z7, 64(BX)(R13*4)
+	VMOVNTDQ Z8, 128(BX)(R13*4)
+	VMOVNTDQ Z9, 192(BX)(R13*4)
+	JMP      stored61
+
+join58:
+	VMOVDQA64 Z3, Z10
+	VPERMI2PS Z6, Z2, Z10
+	VMOVNTDQ  Z10, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z8, Z7, Z2
+	VMOVNTDQ  Z2, 128(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z9, Z8, Z2
+	VMOVNTDQ  Z2, 192(R9)
+	VMOVDQA64 Z9, Z2
+	ADDQ      $0x00000100, R9
+	JMP       joined59
+
+some63:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	PREFETCHT1 64(R14)(R13*4)
+	JMP        asked64
+
+reciprocal65:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z4, Z8, Z8
+	VMULPS       Z8, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z8
+	VDIVPS       Z4, Z8, Z8
+	VMULPS       Z8, Z7, Z7
+	JMP          divided66
+
+around69:
+	VMOVNTDQ Z6, (BX)(R13*4)
+	VMOVNTDQ Z7, 64(BX)(R13*4)
+	JMP      stored70
+
+join67:
+	VMOVDQA64 Z3, Z8
+	VPERMI2PS Z6, Z2, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000080, R9
+	JMP       joined68
+
+some72:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked73
+
+reciprocal74:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided75
+
+around78:
+	VMOVNTDQ Z6, (BX)(R13*4)
+	JMP      stored79
+
+join76:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PS Z6, Z2, Z7
+	VMOVNTDQ  Z7, (R9)
+	VMOVDQA64 Z6, Z2
+	ADDQ      $0x00000040, R9
+	JMP       joined77
+
+tail80:
+	TESTQ R12, R12
+	JEQ   done50
+	MOVQ  BX, 248(CX)
+	CMPQ  R8, $0x01
+	JEQ   some49
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x02, R14
+	LEAQ  (SP), BX
+	SUBQ  R14, BX
+	JMP   some49
+
+some83:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*4)
+	JMP        asked84
+
+reciprocal85:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided86
+
+join87:
+	VMOVDQA64   Z3, Z7
+	VPERMI2PS   Z6, Z2, Z7
+	SUBQ        R12, 256(CX)
+	JG          part91
+	VMOVNTDQ    Z7, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z6, Z3, Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z6
+	VPERMPS     Z2, Z6, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+	JMP         kept92
+
+part91:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z2
+	VPERMPS     Z7, Z2, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+kept92:
+	JMP joined88
+
+taken89:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done33
-	CMPB      276(CX), $0x00
-	JEQ       whole31
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x02, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z4
-	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole31
+	CMPQ      R13, AX
+	JEQ       done50
+	CMPB      285(CX), $0x00
+	JEQ       whole48
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x02, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z6
+	VMOVNTDQ  Z6, -64(R12)
+	JMP       whole48
 
 other2:
-step59:
+step93:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned61
+	JEQ     aligned95
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -11415,19 +12240,19 @@ step59:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some62
+	JMP     some96
 
-aligned61:
+aligned95:
 	CMPB 77(CX), $0x00
-	JEQ  divide63
+	JEQ  divide97
 
-turn64:
+turn98:
 	CMPQ AX, 104(CX)
-	JLT  turns66
+	JLT  turns100
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand67:
+strand101:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z6
 	VBROADCASTSS 2048(R11), Z2
@@ -11436,16 +12261,16 @@ strand67:
 	VBROADCASTSS 3584(R11), Z5
 	MOVQ         104(CX), R9
 
-block65:
+block99:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near68
+	JEQ        near102
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near68:
+near102:
 	VMOVUPS       (DX), Z7
 	VMOVUPS       64(DX), Z8
 	VMOVUPS       128(DX), Z9
@@ -11479,70 +12304,70 @@ near68:
 	VADDPS        Z6, Z8, Z8
 	VADDPS        Z6, Z9, Z9
 	CMPB          76(CX), $0x00
-	JNE           around69
+	JNE           around103
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z7, 64(BX)
 	VMOVDQU64     Z8, 128(BX)
 	VMOVDQU64     Z9, 192(BX)
-	JMP           stored70
+	JMP           stored104
 
-around69:
+around103:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z7, 64(BX)
 	VMOVNTDQ Z8, 128(BX)
 	VMOVNTDQ Z9, 192(BX)
 
-stored70:
+stored104:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block65
+	JNE  block99
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand67
+	JNE  strand101
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn64
+	JMP  turn98
 
-turns66:
-divide63:
-turn71:
+turns100:
+divide97:
+turn105:
 	CMPQ AX, 104(CX)
-	JLT  turns73
+	JLT  turns107
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand74:
+strand108:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block72:
+block106:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near75
+	JEQ        near109
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near75:
+near109:
 	VMOVUPS (DX), Z4
 	VMOVUPS 64(DX), Z5
 	VMOVUPS 128(DX), Z6
 	VMOVUPS 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal76
+	JNE     reciprocal110
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided77
+	JMP     divided111
 
-reciprocal76:
+reciprocal110:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -11556,7 +12381,7 @@ reciprocal76:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided77:
+divided111:
 	VCMPPS        $0x07, Z4, Z4, K1
 	VCMPPS        $0x07, Z5, Z5, K2
 	VCMPPS        $0x07, Z6, Z6, K3
@@ -11578,66 +12403,66 @@ divided77:
 	VMAXPS        Z0, Z6, Z6
 	VMAXPS        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around78
+	JNE           around112
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored79
+	JMP           stored113
 
-around78:
+around112:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored79:
+stored113:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000040, R9
-	JNE  block72
+	JNE  block106
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand74
+	JNE  strand108
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn71
+	JMP  turn105
 
-turns73:
-some62:
-some80:
+turns107:
+some96:
+some114:
 	TESTQ      AX, AX
-	JLE        done81
+	JLE        done115
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near82
+	JEQ        near116
 	PREFETCHT1 (DX)(R9*1)
 
-near82:
+near116:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand83:
+strand117:
 	VBROADCASTSS (R10), Z2
 	VBROADCASTSS 1024(R10), Z3
 	VMOVUPS.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal84
+	JNE          reciprocal118
 	VDIVPS       Z2, Z4, Z2
-	JMP          divided85
+	JMP          divided119
 
-reciprocal84:
+reciprocal118:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z2
 
-divided85:
+divided119:
 	VCMPPS        $0x07, Z2, Z2, K2
 	VRNDSCALEPS.Z $0x08, Z2, K2, Z2
 	VADDPS        Z3, Z2, Z2
@@ -11650,7 +12475,7 @@ divided85:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000004, R10
 	DECQ          R9
-	JNE           strand83
+	JNE           strand117
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -11658,29 +12483,29 @@ divided85:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000010, AX
-	JMP           some80
+	JMP           some114
 
-done81:
+done115:
 	TESTQ DI, DI
-	JL    whole86
+	JL    whole120
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned61
+	JMP   aligned95
 
-whole86:
+whole120:
 	DECQ R8
-	JEQ  steps60
+	JEQ  steps94
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step59
+	JMP  step93
 
-steps60:
+steps94:
 	VZEROUPPER
 	RET
 
@@ -11700,25 +12525,25 @@ row:
 	MOVQ         DX, 232(CX)
 	MOVQ         BX, 248(CX)
 	CMPQ         AX, $0x00000200
-	JLT          divide88
+	JLT          divide122
 	CMPB         72(CX), $0x00
-	JNE          divide88
+	JNE          divide122
 	CMPB         73(CX), $0x00
-	JNE          divide88
+	JNE          divide122
 	CMPB         75(CX), $0x00
-	JNE          divide88
+	JNE          divide122
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide88
+	JHI          divide122
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide122
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide88
+	JHI          divide122
 	VMINPS       Z9, Z4, Z10
 	VMINPS       Z9, Z5, Z11
 	VMINPS       Z9, Z6, Z12
@@ -11729,7 +12554,7 @@ row:
 	VMAXPS       Z8, Z13, Z11
 	VMOVD        X10, R8
 	CMPL         R8, (DI)
-	JNE          divide88
+	JNE          divide122
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z0, Z13, Z12
 	VFNMADD231PS Z0, Z12, Z13
@@ -11739,18 +12564,18 @@ row:
 	VSUBPS       Z4, Z9, Z11
 	VMULPS       Z0, Z11, Z11
 
-block89:
+block123:
 	CMPQ       AX, $0x00000040
-	JLT        blocks90
+	JLT        blocks124
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near91
+	JEQ        near125
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near91:
+near125:
 	VMOVUPS       (DX), Z14
 	VMOVUPS       64(DX), Z15
 	VMOVUPS       128(DX), Z16
@@ -11784,70 +12609,70 @@ near91:
 	VADDPS        Z6, Z15, Z15
 	VADDPS        Z7, Z16, Z16
 	CMPB          76(CX), $0x00
-	JNE           around92
+	JNE           around126
 	VMOVDQU64     Z17, (BX)
 	VMOVDQU64     Z14, 64(BX)
 	VMOVDQU64     Z15, 128(BX)
 	VMOVDQU64     Z16, 192(BX)
-	JMP           stored93
+	JMP           stored127
 
-around92:
+around126:
 	VMOVNTDQ Z17, (BX)
 	VMOVNTDQ Z14, 64(BX)
 	VMOVNTDQ Z15, 128(BX)
 	VMOVNTDQ Z16, 192(BX)
 
-stored93:
+stored127:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block89
+	JMP  block123
 
-blocks90:
-divide88:
-block94:
+blocks124:
+divide122:
+block128:
 	CMPQ       AX, $0x00000040
-	JLT        blocks95
+	JLT        blocks129
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near96
+	JEQ        near130
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near96:
+near130:
 	CMPB    72(CX), $0x00
-	JEQ     loaded97
+	JEQ     loaded131
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
 	VMOVUPS 192(SI), Z3
 
-loaded97:
+loaded131:
 	CMPB    73(CX), $0x00
-	JEQ     loaded98
+	JEQ     loaded132
 	VMOVUPS (DI), Z4
 	VMOVUPS 64(DI), Z5
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z7
 
-loaded98:
+loaded132:
 	VMOVUPS (DX), Z10
 	VMOVUPS 64(DX), Z11
 	VMOVUPS 128(DX), Z12
 	VMOVUPS 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal99
+	JNE     reciprocal133
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided100
+	JMP     divided134
 
-reciprocal99:
+reciprocal133:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -11861,7 +12686,7 @@ reciprocal99:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided100:
+divided134:
 	VCMPPS        $0x07, Z10, Z10, K1
 	VCMPPS        $0x07, Z11, Z11, K2
 	VCMPPS        $0x07, Z12, Z12, K3
@@ -11883,56 +12708,56 @@ divided100:
 	VMAXPS        Z8, Z12, Z12
 	VMAXPS        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around101
+	JNE           around135
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored102
+	JMP           stored136
 
-around101:
+around135:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored102:
+stored136:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block94
+	JMP  block128
 
-blocks95:
-some103:
+blocks129:
+some137:
 	TESTQ     AX, AX
-	JLE       done104
+	JLE       done138
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded105
+	JEQ       loaded139
 	VMOVUPS.Z (SI), K1, Z0
 
-loaded105:
+loaded139:
 	CMPB      73(CX), $0x00
-	JEQ       loaded106
+	JEQ       loaded140
 	VMOVUPS.Z (DI), K1, Z4
 
-loaded106:
+loaded140:
 	VMOVUPS.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal107
+	JNE       reciprocal141
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided108
+	JMP       divided142
 
-reciprocal107:
+reciprocal141:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided108:
+divided142:
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z4, Z10, Z10
@@ -11944,10 +12769,10 @@ divided108:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000010, AX
-	JMP           some103
+	JMP           some137
 
-done104:
-	DECQ 264(CX)
+done138:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -11977,7 +12802,9 @@ TEXT ·quantizeAVX512F64F64(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Z0
 	VBROADCASTSD 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
+	JNE          shared3
+	CMPB         284(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -11987,253 +12814,354 @@ TEXT ·quantizeAVX512F64F64(SB), NOSPLIT, $64-16
 	JEQ          other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -32(AX), DI
-	MOVQ 80(CX), R9
-	MOVQ DX, R10
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -32(AX), DI
+	MOVQ        80(CX), R10
+	MOVQ        DX, R11
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        BX, R12
+	ANDQ        $0x3f, R12
+	MOVQ        BX, R9
+	SUBQ        R12, R9
+	SHRQ        $0x03, R12
+	NEGQ        R12
+	ADDQ        $0x08, R12
+	MOVQ        R12, 256(CX)
+	VMOVDQU64   (R9), Z2
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z4
+	VPERMPD     Z2, Z4, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
 
+near6:
 run5:
-	VBROADCASTSD (SI), Z2
-	VBROADCASTSD 1024(SI), Z3
-	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSD (SI), Z4
+	VBROADCASTSD 1024(SI), Z5
+	XORQ         R13, R13
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R12, DI
-	JGT  rest11
+whole7:
+	CMPQ R13, DI
+	JGT  rest12
 
-next10:
-	TESTQ R9, R9
-	JNE   some12
+next11:
+	TESTQ R10, R10
+	JNE   some13
 
-asked13:
-	VMOVUPD (DX)(R12*8), Z4
-	VMOVUPD 64(DX)(R12*8), Z5
-	VMOVUPD 128(DX)(R12*8), Z6
-	VMOVUPD 192(DX)(R12*8), Z7
+asked14:
+	VMOVUPD (DX)(R13*8), Z6
+	VMOVUPD 64(DX)(R13*8), Z7
+	VMOVUPD 128(DX)(R13*8), Z8
+	VMOVUPD 192(DX)(R13*8), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal14
-	VDIVPD  Z2, Z4, Z4
-	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z6, Z6
-	VDIVPD  Z2, Z7, Z7
+	JNE     reciprocal15
+	VDIVPD  Z4, Z6, Z6
+	VDIVPD  Z4, Z7, Z7
+	VDIVPD  Z4, Z8, Z8
+	VDIVPD  Z4, Z9, Z9
 
-divided15:
-	VCMPPD        $0x07, Z4, Z4, K1
-	VCMPPD        $0x07, Z5, Z5, K2
-	VCMPPD        $0x07, Z6, Z6, K3
-	VCMPPD        $0x07, Z7, Z7, K4
-	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
-	VRNDSCALEPD.Z $0x08, Z5, K2, Z5
-	VRNDSCALEPD.Z $0x08, Z6, K3, Z6
-	VRNDSCALEPD.Z $0x08, Z7, K4, Z7
-	VADDPD        Z3, Z4, Z4
-	VADDPD        Z3, Z5, Z5
-	VADDPD        Z3, Z6, Z6
-	VADDPD        Z3, Z7, Z7
-	VMINPD        Z1, Z4, Z4
-	VMINPD        Z1, Z5, Z5
+divided16:
+	VCMPPD        $0x07, Z6, Z6, K1
+	VCMPPD        $0x07, Z7, Z7, K2
+	VCMPPD        $0x07, Z8, Z8, K3
+	VCMPPD        $0x07, Z9, Z9, K4
+	VRNDSCALEPD.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K2, Z7
+	VRNDSCALEPD.Z $0x08, Z8, K3, Z8
+	VRNDSCALEPD.Z $0x08, Z9, K4, Z9
+	VADDPD        Z5, Z6, Z6
+	VADDPD        Z5, Z7, Z7
+	VADDPD        Z5, Z8, Z8
+	VADDPD        Z5, Z9, Z9
 	VMINPD        Z1, Z6, Z6
 	VMINPD        Z1, Z7, Z7
-	VMAXPD        Z0, Z4, Z4
-	VMAXPD        Z0, Z5, Z5
+	VMINPD        Z1, Z8, Z8
+	VMINPD        Z1, Z9, Z9
 	VMAXPD        Z0, Z6, Z6
 	VMAXPD        Z0, Z7, Z7
+	VMAXPD        Z0, Z8, Z8
+	VMAXPD        Z0, Z9, Z9
+	CMPB          284(CX), $0x00
+	JNE           join17
 	CMPB          76(CX), $0x00
-	JNE           around16
-	VMOVDQU64     Z4, (BX)(R12*8)
-	VMOVDQU64     Z5, 64(BX)(R12*8)
-	VMOVDQU64     Z6, 128(BX)(R12*8)
-	VMOVDQU64     Z7, 192(BX)(R12*8)
+	JNE           around19
+	VMOVDQU64     Z6, (BX)(R13*8)
+	VMOVDQU64     Z7, 64(BX)(R13*8)
+	VMOVDQU64     Z8, 128(BX)(R13*8)
+	VMOVDQU64     Z9, 192(BX)(R13*8)
 
-stored17:
-	ADDQ $0x00000020, R12
-	CMPQ R12, DI
-	JLE  next10
+stored20:
+joined18:
+	ADDQ $0x00000020, R13
+	CMPQ R13, DI
+	JLE  next11
 
-rest11:
-	MOVQ AX, R11
-	SUBQ R12, R11
+rest12:
+	MOVQ  AX, R12
+	SUBQ  R13, R12
+	JEQ   done9
+	CMPQ  R12, $0x00000010
+	JLT   fewer21
+	TESTQ R10, R10
+	JNE   some22
 
-line18:
-	CMPQ  R11, $0x00000008
-	JLT   lines19
-	TESTQ R9, R9
-	JNE   some20
-
-asked21:
-	VMOVUPD (DX)(R12*8), Z4
+asked23:
+	VMOVUPD (DX)(R13*8), Z6
+	VMOVUPD 64(DX)(R13*8), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
-	VDIVPD  Z2, Z4, Z4
+	JNE     reciprocal24
+	VDIVPD  Z4, Z6, Z6
+	VDIVPD  Z4, Z7, Z7
 
-divided23:
-	VCMPPD        $0x07, Z4, Z4, K1
-	VRNDSCALEPD.Z $0x08, Z4, K1, Z4
-	VADDPD        Z3, Z4, Z4
-	VMINPD        Z1, Z4, Z4
-	VMAXPD        Z0, Z4, Z4
+divided25:
+	VCMPPD        $0x07, Z6, Z6, K1
+	VCMPPD        $0x07, Z7, Z7, K2
+	VRNDSCALEPD.Z $0x08, Z6, K1, Z6
+	VRNDSCALEPD.Z $0x08, Z7, K2, Z7
+	VADDPD        Z5, Z6, Z6
+	VADDPD        Z5, Z7, Z7
+	VMINPD        Z1, Z6, Z6
+	VMINPD        Z1, Z7, Z7
+	VMAXPD        Z0, Z6, Z6
+	VMAXPD        Z0, Z7, Z7
+	CMPB          284(CX), $0x00
+	JNE           join26
 	CMPB          76(CX), $0x00
-	JNE           around24
-	VMOVDQU64     Z4, (BX)(R12*8)
+	JNE           around28
+	VMOVDQU64     Z6, (BX)(R13*8)
+	VMOVDQU64     Z7, 64(BX)(R13*8)
 
-stored25:
-	ADDQ $0x00000008, R12
-	SUBQ $0x00000008, R11
-	JMP  line18
+stored29:
+joined27:
+	ADDQ $0x00000010, R13
+	SUBQ $0x00000010, R12
 
-lines19:
-	CMPB 275(CX), $0x00
-	JNE  tail26
+fewer21:
+	CMPB 283(CX), $0x00
+	JNE  tail30
 
-some7:
-some27:
-	TESTQ R11, R11
-	JLE   done28
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some29
+some8:
+some31:
+	TESTQ R12, R12
+	JLE   done32
+	MOVQ  $-1, R14
+	BZHIQ R12, R14, R14
+	KMOVW R14, K1
+	TESTQ R10, R10
+	JNE   some33
 
-asked30:
-	VMOVUPD.Z (DX)(R12*8), K1, Z4
+asked34:
+	VMOVUPD.Z (DX)(R13*8), K1, Z6
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPD    Z2, Z4, Z4
+	JNE       reciprocal35
+	VDIVPD    Z4, Z6, Z6
 
-divided32:
-	VCMPPD        $0x07, Z4, Z4, K2
-	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
-	VADDPD        Z3, Z4, Z4
-	VMINPD        Z1, Z4, Z4
-	VMAXPD        Z0, Z4, Z4
-	VMOVUPD       Z4, K1, (BX)(R12*8)
-	ADDQ          $0x00000008, R12
-	SUBQ          $0x00000008, R11
-	JMP           some27
+divided36:
+	VCMPPD        $0x07, Z6, Z6, K2
+	VRNDSCALEPD.Z $0x08, Z6, K2, Z6
+	VADDPD        Z5, Z6, Z6
+	VMINPD        Z1, Z6, Z6
+	VMAXPD        Z0, Z6, Z6
+	CMPB          284(CX), $0x00
+	JNE           join37
+	VMOVUPD       Z6, K1, (BX)(R13*8)
 
-done28:
-	CMPB 275(CX), $0x00
-	JNE  taken33
+joined38:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+	JMP  some31
 
-done8:
-	ADDQ 152(CX), R10
-	MOVQ R10, DX
-	ADDQ 216(CX), BX
-	ADDQ $0x00000008, SI
-	DECQ R8
-	JNE  run5
+done32:
+	CMPB 283(CX), $0x00
+	JNE  taken39
+
+done9:
+	ADDQ      152(CX), R11
+	MOVQ      R11, DX
+	ADDQ      216(CX), BX
+	ADDQ      $0x00000008, SI
+	DECQ      R8
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none40
+	MOVQ      $0x00000008, R12
+	SUBQ      256(CX), R12
+	JEQ       none40
+	MOVQ      $-1, AX
+	BZHIQ     R12, AX, AX
+	KMOVW     AX, K1
+	VPERMPD   Z2, Z3, Z0
+	VMOVDQU64 Z0, K1, (R9)
+
+none40:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ BX, R13
-	ANDQ $0x3f, R13
-	JEQ  whole6
-	MOVQ $0x00000040, R11
-	SUBQ R13, R11
-	SHRQ $0x03, R11
+head10:
+	MOVQ BX, R14
+	ANDQ $0x3f, R14
+	JEQ  whole7
+	MOVQ $0x00000040, R12
+	SUBQ R14, R12
+	SHRQ $0x03, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), BX
-	ADDQ R13, BX
-	JMP  some7
+	ADDQ R14, BX
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R9*1), R11
-	PREFETCHT1 (R11)(R12*8)
-	PREFETCHT1 64(R11)(R12*8)
-	PREFETCHT1 128(R11)(R12*8)
-	PREFETCHT1 192(R11)(R12*8)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R10*1), R12
+	PREFETCHT1 (R12)(R13*8)
+	PREFETCHT1 64(R12)(R13*8)
+	PREFETCHT1 128(R12)(R13*8)
+	PREFETCHT1 192(R12)(R13*8)
+	JMP        asked14
 
-reciprocal14:
+reciprocal15:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z7, Z7
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z8, Z8
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z9, Z9
+	JMP          divided16
+
+around19:
+	VMOVNTDQ Z6, (BX)(R13*8)
+	VMOVNTDQ Z7, 64(BX)(R13*8)
+	VMOVNTDQ Z8, 128(BX)(R13*8)
+	VMOVNTDQ Z9, 192(BX)(R13*8)
+	JMP      stored20
+
+join17:
+	VMOVDQA64 Z3, Z10
+	VPERMI2PD Z6, Z2, Z10
+	VMOVNTDQ  Z10, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z8, Z7, Z2
+	VMOVNTDQ  Z2, 128(R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z9, Z8, Z2
+	VMOVNTDQ  Z2, 192(R9)
+	VMOVDQA64 Z9, Z2
+	ADDQ      $0x00000100, R9
+	JMP       joined18
+
+some22:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	PREFETCHT1 64(R14)(R13*8)
+	JMP        asked23
+
+reciprocal24:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
-	VMULPD       Z8, Z4, Z4
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
-	VMULPD       Z8, Z5, Z5
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
+	VDIVPD       Z4, Z8, Z8
 	VMULPD       Z8, Z6, Z6
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
+	VDIVPD       Z4, Z8, Z8
 	VMULPD       Z8, Z7, Z7
-	JMP          divided15
+	JMP          divided25
 
-around16:
-	VMOVNTDQ Z4, (BX)(R12*8)
-	VMOVNTDQ Z5, 64(BX)(R12*8)
-	VMOVNTDQ Z6, 128(BX)(R12*8)
-	VMOVNTDQ Z7, 192(BX)(R12*8)
-	JMP      stored17
+around28:
+	VMOVNTDQ Z6, (BX)(R13*8)
+	VMOVNTDQ Z7, 64(BX)(R13*8)
+	JMP      stored29
 
-some20:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*8)
-	JMP        asked21
+join26:
+	VMOVDQA64 Z3, Z8
+	VPERMI2PD Z6, Z2, Z8
+	VMOVNTDQ  Z8, (R9)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R9)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000080, R9
+	JMP       joined27
 
-reciprocal22:
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD       Z2, Z5, Z5
-	VMULPD       Z5, Z4, Z4
-	JMP          divided23
-
-around24:
-	VMOVNTDQ Z4, (BX)(R12*8)
-	JMP      stored25
-
-tail26:
-	TESTQ R11, R11
-	JEQ   done8
+tail30:
+	TESTQ R12, R12
+	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R12, R13
-	SHLQ  $0x03, R13
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R13, R14
+	SHLQ  $0x03, R14
 	LEAQ  (SP), BX
-	SUBQ  R13, BX
-	JMP   some7
+	SUBQ  R14, BX
+	JMP   some8
 
-some29:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*8)
-	JMP        asked30
+some33:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	JMP        asked34
 
-reciprocal31:
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD       Z2, Z5, Z5
-	VMULPD       Z5, Z4, Z4
-	JMP          divided32
+reciprocal35:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z4, Z7, Z7
+	VMULPD       Z7, Z6, Z6
+	JMP          divided36
 
-taken33:
-	ADDQ      R11, R12
+join37:
+	VMOVDQA64   Z3, Z7
+	VPERMI2PD   Z6, Z2, Z7
+	SUBQ        R12, 256(CX)
+	JG          part41
+	VMOVNTDQ    Z7, (R9)
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x08, 256(CX)
+	VPERMPD     Z6, Z3, Z2
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z6
+	VPERMPD     Z2, Z6, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
+	JMP         kept42
+
+part41:
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z2
+	VPERMPD     Z7, Z2, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
+
+kept42:
+	JMP joined38
+
+taken39:
+	ADDQ      R12, R13
 	MOVQ      248(CX), BX
-	CMPQ      R12, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R12, R11
-	SHLQ      $0x03, R11
-	ADDQ      BX, R11
-	VMOVDQU64 (SP), Z4
-	VMOVNTDQ  Z4, -64(R11)
-	JMP       whole6
+	CMPQ      R13, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R13, R12
+	SHLQ      $0x03, R12
+	ADDQ      BX, R12
+	VMOVDQU64 (SP), Z6
+	VMOVNTDQ  Z6, -64(R12)
+	JMP       whole7
 
 other2:
-step34:
+step43:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned45
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -12243,43 +13171,43 @@ step34:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some37
+	JMP     some46
 
-aligned36:
-turn38:
+aligned45:
+turn47:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns49
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand41:
+strand50:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block39:
+block48:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near42
+	JEQ        near51
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near42:
+near51:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal52
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided44
+	JMP     divided53
 
-reciprocal43:
+reciprocal52:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -12293,7 +13221,7 @@ reciprocal43:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided44:
+divided53:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -12315,66 +13243,66 @@ divided44:
 	VMAXPD        Z0, Z6, Z6
 	VMAXPD        Z0, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around45
+	JNE           around54
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored46
+	JMP           stored55
 
-around45:
+around54:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored46:
+stored55:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block39
+	JNE  block48
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand41
+	JNE  strand50
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn47
 
-turns40:
-some37:
-some47:
+turns49:
+some46:
+some56:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done57
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near49
+	JEQ        near58
 	PREFETCHT1 (DX)(R9*1)
 
-near49:
+near58:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand50:
+strand59:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal60
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided52
+	JMP          divided61
 
-reciprocal51:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z2
 
-divided52:
+divided61:
 	VCMPPD        $0x07, Z2, Z2, K2
 	VRNDSCALEPD.Z $0x08, Z2, K2, Z2
 	VADDPD        Z3, Z2, Z2
@@ -12387,7 +13315,7 @@ divided52:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand50
+	JNE           strand59
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -12395,29 +13323,29 @@ divided52:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
-	JMP           some47
+	JMP           some56
 
-done48:
+done57:
 	TESTQ DI, DI
-	JL    whole53
+	JL    whole62
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned36
+	JMP   aligned45
 
-whole53:
+whole62:
 	DECQ R8
-	JEQ  steps35
+	JEQ  steps44
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step43
 
-steps35:
+steps44:
 	VZEROUPPER
 	RET
 
@@ -12437,47 +13365,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block55:
+block64:
 	CMPQ       AX, $0x00000020
-	JLT        blocks56
+	JLT        blocks65
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near57
+	JEQ        near66
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near57:
+near66:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded67
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded58:
+loaded67:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded68
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded59:
+loaded68:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal69
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided61
+	JMP     divided70
 
-reciprocal60:
+reciprocal69:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -12491,7 +13419,7 @@ reciprocal60:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided61:
+divided70:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -12513,56 +13441,56 @@ divided61:
 	VMAXPD        Z8, Z12, Z12
 	VMAXPD        Z8, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around62
+	JNE           around71
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored63
+	JMP           stored72
 
-around62:
+around71:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored63:
+stored72:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block55
+	JMP  block64
 
-blocks56:
-some64:
+blocks65:
+some73:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done74
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded75
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded66:
+loaded75:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded76
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded67:
+loaded76:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal77
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided69
+	JMP       divided78
 
-reciprocal68:
+reciprocal77:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided69:
+divided78:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -12574,10 +13502,10 @@ divided69:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some64
+	JMP           some73
 
-done65:
-	DECQ 264(CX)
+done74:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -12591,6 +13519,16 @@ done65:
 last:
 	VZEROUPPER
 	RET
+
+DATA numbers8x64<>+0(SB)/1, $0x00
+DATA numbers8x64<>+1(SB)/1, $0x01
+DATA numbers8x64<>+2(SB)/1, $0x02
+DATA numbers8x64<>+3(SB)/1, $0x03
+DATA numbers8x64<>+4(SB)/1, $0x04
+DATA numbers8x64<>+5(SB)/1, $0x05
+DATA numbers8x64<>+6(SB)/1, $0x06
+DATA numbers8x64<>+7(SB)/1, $0x07
+GLOBL numbers8x64<>(SB), RODATA|NOPTR, $8
 
 // func quantizeAVX512H16H16(n int, call *kernelCall)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, MMX+
@@ -12612,7 +13550,7 @@ TEXT ·quantizeAVX512H16H16(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -12638,7 +13576,7 @@ run6:
 	VBROADCASTSS 3072(SI), Z7
 	VBROADCASTSS 3584(SI), Z8
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head10
 
 whole7:
@@ -12650,7 +13588,7 @@ next11:
 	JNE   some13
 
 asked14:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind16
 	VCVTPH2PS (DX)(R12*2), Z10
 	VCVTPH2PS 32(DX)(R12*2), Z11
@@ -12702,7 +13640,7 @@ done15:
 	VADDPS        Z9, Z10, Z10
 	VADDPS        Z9, Z11, Z11
 	VADDPS        Z9, Z12, Z12
-	CMPB          273(CX), $0x00
+	CMPB          281(CX), $0x00
 	JNE           kind19
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z10, Y10
@@ -12757,32 +13695,31 @@ done18:
 	JLE  next11
 
 rest12:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line25:
-	CMPQ  R11, $0x00000020
-	JLT   lines26
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done9
 	TESTQ R9, R9
-	JNE   some27
+	JNE   some25
 
-asked28:
-	CMPB      273(CX), $0x00
-	JNE       kind30
+asked26:
+	CMPQ      R11, $0x00000020
+	JLT       fewer27
+	CMPB      281(CX), $0x00
+	JNE       kind29
 	VCVTPH2PS (DX)(R12*2), Z10
 	VCVTPH2PS 32(DX)(R12*2), Z11
-	JMP       done29
+	JMP       done28
 
-kind30:
+kind29:
 	VPMOVZXWD (DX)(R12*2), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VPMOVZXWD 32(DX)(R12*2), Z11
 	VPSLLD    $0x10, Z11, Z11
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done29
+	JMP       done28
 
-done29:
+done28:
 	VMINPS        Z10, Z6, Z10
 	VMAXPS        Z10, Z5, Z10
 	VMULPS        Z8, Z10, Z12
@@ -12797,19 +13734,19 @@ done29:
 	VRNDSCALEPS.Z $0x08, Z10, K2, Z10
 	VADDPS        Z9, Z11, Z11
 	VADDPS        Z9, Z10, Z10
-	CMPB          273(CX), $0x00
-	JNE           kind33
+	CMPB          281(CX), $0x00
+	JNE           kind32
 	VCVTPS2PH     $0x00, Z11, Y11
 	VCVTPS2PH     $0x00, Z10, Y10
 	CMPB          76(CX), $0x00
-	JNE           around34
+	JNE           around33
 	VMOVDQU64     Y11, (BX)(R12*2)
 	VMOVDQU64     Y10, 32(BX)(R12*2)
 
-stored35:
-	JMP done32
+stored34:
+	JMP done31
 
-kind33:
+kind32:
 	VPTESTMD  Z0, Z11, K1
 	VPADDD    Z1, Z11, Z12
 	VPADDD    Z2, Z11, K1, Z12
@@ -12823,38 +13760,33 @@ kind33:
 	VMOVDQA64 Z12, Z10
 	VPERMT2W  Z13, Z4, Z10
 	CMPB      76(CX), $0x00
-	JNE       around37
+	JNE       around36
 	VMOVDQU64 Z10, (BX)(R12*2)
 
-stored38:
-	JMP done32
+stored37:
+	JMP done31
 
-done32:
+done31:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line25
 
-lines26:
-	CMPB  275(CX), $0x00
-	JNE   tail39
-	CMPQ  R11, $0x00000010
-	JLT   fewer40
-	TESTQ R9, R9
-	JNE   some41
-
-asked42:
-	CMPB      273(CX), $0x00
-	JNE       kind44
+fewer27:
+	CMPB      283(CX), $0x00
+	JNE       tail38
+	CMPQ      R11, $0x00000010
+	JLT       fewer39
+	CMPB      281(CX), $0x00
+	JNE       kind41
 	VCVTPH2PS (DX)(R12*2), Z10
-	JMP       done43
+	JMP       done40
 
-kind44:
+kind41:
 	VPMOVZXWD (DX)(R12*2), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VMOVAPS   Z10, Z10
-	JMP       done43
+	JMP       done40
 
-done43:
+done40:
 	VMINPS        Z10, Z6, Z10
 	VMAXPS        Z10, Z5, Z10
 	VMULPS        Z8, Z10, Z11
@@ -12862,17 +13794,17 @@ done43:
 	VCMPPS        $0x07, Z11, Z11, K1
 	VRNDSCALEPS.Z $0x08, Z11, K1, Z10
 	VADDPS        Z9, Z10, Z10
-	CMPB          273(CX), $0x00
-	JNE           kind47
+	CMPB          281(CX), $0x00
+	JNE           kind44
 	VCVTPS2PH     $0x00, Z10, Y10
 	CMPB          76(CX), $0x00
-	JNE           around48
+	JNE           around45
 	VMOVDQU64     Y10, (BX)(R12*2)
 
-stored49:
-	JMP done46
+stored46:
+	JMP done43
 
-kind47:
+kind44:
 	VPTESTMD  Z0, Z10, K1
 	VPADDD    Z1, Z10, Z11
 	VPADDD    Z2, Z10, K1, Z11
@@ -12881,40 +13813,36 @@ kind47:
 	VPSRLD    $0x10, Z11, Z10
 	VPMOVDW   Z10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around51
+	JNE       around48
 	VMOVDQU64 Y10, (BX)(R12*2)
 
-stored52:
-	JMP done46
+stored49:
+	JMP done43
 
-done46:
+done43:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
-fewer40:
+fewer39:
 some8:
-some53:
-	TESTQ R11, R11
-	JLE   done54
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some55
-
-asked56:
-	CMPB        273(CX), $0x00
-	JNE         kind58
+some50:
+	TESTQ       R11, R11
+	JLE         done51
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
+	CMPB        281(CX), $0x00
+	JNE         kind53
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z10
-	JMP         done57
+	JMP         done52
 
-kind58:
+kind53:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z10
 	VPSLLD      $0x10, Z10, Z10
 	VMOVAPS     Z10, Z10
-	JMP         done57
+	JMP         done52
 
-done57:
+done52:
 	VMINPS        Z10, Z6, Z10
 	VMAXPS        Z10, Z5, Z10
 	VMULPS        Z8, Z10, Z11
@@ -12922,13 +13850,13 @@ done57:
 	VCMPPS        $0x07, Z11, Z11, K2
 	VRNDSCALEPS.Z $0x08, Z11, K2, Z10
 	VADDPS        Z9, Z10, Z10
-	CMPB          273(CX), $0x00
-	JNE           kind61
+	CMPB          281(CX), $0x00
+	JNE           kind56
 	VCVTPS2PH     $0x00, Z10, Y10
 	VMOVDQU16     Y10, K1, (BX)(R12*2)
-	JMP           done60
+	JMP           done55
 
-kind61:
+kind56:
 	VPTESTMD  Z0, Z10, K2
 	VPADDD    Z1, Z10, Z11
 	VPADDD    Z2, Z10, K2, Z11
@@ -12937,16 +13865,16 @@ kind61:
 	VPSRLD    $0x10, Z11, Z10
 	VPMOVDW   Z10, Y10
 	VMOVDQU16 Y10, K1, (BX)(R12*2)
-	JMP       done60
+	JMP       done55
 
-done60:
+done55:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  some53
+	JMP  some50
 
-done54:
-	CMPB 275(CX), $0x00
-	JNE  taken63
+done51:
+	CMPB 283(CX), $0x00
+	JNE  taken58
 
 done9:
 	ADDQ 152(CX), R10
@@ -12966,7 +13894,7 @@ head10:
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some8
 	LEAQ (SP), BX
 	ADDQ R13, BX
@@ -12990,59 +13918,50 @@ around23:
 	VMOVNTDQ Z11, 64(BX)(R12*2)
 	JMP      stored24
 
-some27:
+some25:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked28
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked26
 
-around34:
+around33:
 	VMOVNTDQ Y11, (BX)(R12*2)
 	VMOVNTDQ Y10, 32(BX)(R12*2)
-	JMP      stored35
+	JMP      stored34
 
-around37:
+around36:
 	VMOVNTDQ Z10, (BX)(R12*2)
-	JMP      stored38
+	JMP      stored37
 
-tail39:
+tail38:
 	TESTQ R11, R11
 	JEQ   done9
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
 	JEQ   some8
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
 	JMP   some8
 
-some41:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked42
+around45:
+	VMOVNTDQ Y10, (BX)(R12*2)
+	JMP      stored46
 
 around48:
 	VMOVNTDQ Y10, (BX)(R12*2)
 	JMP      stored49
 
-around51:
-	VMOVNTDQ Y10, (BX)(R12*2)
-	JMP      stored52
-
-some55:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked56
-
-taken63:
+taken58:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
 	JEQ       done9
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole7
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
@@ -13055,31 +13974,31 @@ divide4:
 	MOVQ 80(CX), R9
 	MOVQ DX, R10
 
-run65:
+run60:
 	VBROADCASTSS (SI), Z7
 	VBROADCASTSS 1024(SI), Z8
 	XORQ         R12, R12
-	CMPB         275(CX), $0x00
-	JNE          head69
+	CMPB         283(CX), $0x00
+	JNE          head64
 
-whole66:
+whole61:
 	CMPQ R12, DI
-	JGT  rest71
+	JGT  rest66
 
-next70:
+next65:
 	TESTQ R9, R9
-	JNE   some72
+	JNE   some67
 
-asked73:
-	CMPB      273(CX), $0x00
-	JNE       kind75
+asked68:
+	CMPB      281(CX), $0x00
+	JNE       kind70
 	VCVTPH2PS (DX)(R12*2), Z9
 	VCVTPH2PS 32(DX)(R12*2), Z10
 	VCVTPH2PS 64(DX)(R12*2), Z11
 	VCVTPH2PS 96(DX)(R12*2), Z12
-	JMP       done74
+	JMP       done69
 
-kind75:
+kind70:
 	VPMOVZXWD (DX)(R12*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX)(R12*2), Z10
@@ -13092,17 +14011,17 @@ kind75:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done74
+	JMP       done69
 
-done74:
+done69:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal77
+	JNE    reciprocal72
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 	VDIVPS Z7, Z11, Z11
 	VDIVPS Z7, Z12, Z12
 
-divided78:
+divided73:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -13123,23 +14042,23 @@ divided78:
 	VMAXPS        Z5, Z10, Z10
 	VMAXPS        Z5, Z11, Z11
 	VMAXPS        Z5, Z12, Z12
-	CMPB          273(CX), $0x00
-	JNE           kind80
+	CMPB          281(CX), $0x00
+	JNE           kind75
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	VCVTPS2PH     $0x00, Z11, Y11
 	VCVTPS2PH     $0x00, Z12, Y12
 	CMPB          76(CX), $0x00
-	JNE           around81
+	JNE           around76
 	VMOVDQU64     Y9, (BX)(R12*2)
 	VMOVDQU64     Y10, 32(BX)(R12*2)
 	VMOVDQU64     Y11, 64(BX)(R12*2)
 	VMOVDQU64     Y12, 96(BX)(R12*2)
 
-stored82:
-	JMP done79
+stored77:
+	JMP done74
 
-kind80:
+kind75:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z13
 	VPADDD    Z2, Z9, K1, Z13
@@ -13165,51 +14084,50 @@ kind80:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z4, Z10
 	CMPB      76(CX), $0x00
-	JNE       around84
+	JNE       around79
 	VMOVDQU64 Z9, (BX)(R12*2)
 	VMOVDQU64 Z10, 64(BX)(R12*2)
 
-stored85:
-	JMP done79
+stored80:
+	JMP done74
 
-done79:
+done74:
 	ADDQ $0x00000040, R12
 	CMPQ R12, DI
-	JLE  next70
+	JLE  next65
 
-rest71:
-	MOVQ AX, R11
-	SUBQ R12, R11
-
-line86:
-	CMPQ  R11, $0x00000020
-	JLT   lines87
+rest66:
+	MOVQ  AX, R11
+	SUBQ  R12, R11
+	JEQ   done63
 	TESTQ R9, R9
-	JNE   some88
+	JNE   some81
 
-asked89:
-	CMPB      273(CX), $0x00
-	JNE       kind91
+asked82:
+	CMPQ      R11, $0x00000020
+	JLT       fewer83
+	CMPB      281(CX), $0x00
+	JNE       kind85
 	VCVTPH2PS (DX)(R12*2), Z9
 	VCVTPH2PS 32(DX)(R12*2), Z10
-	JMP       done90
+	JMP       done84
 
-kind91:
+kind85:
 	VPMOVZXWD (DX)(R12*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX)(R12*2), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done90
+	JMP       done84
 
-done90:
+done84:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal93
+	JNE    reciprocal87
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 
-divided94:
+divided88:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VRNDSCALEPS.Z $0x08, Z9, K1, Z9
@@ -13220,19 +14138,19 @@ divided94:
 	VMINPS        Z6, Z10, Z10
 	VMAXPS        Z5, Z9, Z9
 	VMAXPS        Z5, Z10, Z10
-	CMPB          273(CX), $0x00
-	JNE           kind96
+	CMPB          281(CX), $0x00
+	JNE           kind90
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	CMPB          76(CX), $0x00
-	JNE           around97
+	JNE           around91
 	VMOVDQU64     Y9, (BX)(R12*2)
 	VMOVDQU64     Y10, 32(BX)(R12*2)
 
-stored98:
-	JMP done95
+stored92:
+	JMP done89
 
-kind96:
+kind90:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z11
 	VPADDD    Z2, Z9, K1, Z11
@@ -13246,59 +14164,54 @@ kind96:
 	VMOVDQA64 Z11, Z9
 	VPERMT2W  Z12, Z4, Z9
 	CMPB      76(CX), $0x00
-	JNE       around100
+	JNE       around94
 	VMOVDQU64 Z9, (BX)(R12*2)
 
-stored101:
-	JMP done95
+stored95:
+	JMP done89
 
-done95:
+done89:
 	ADDQ $0x00000020, R12
 	SUBQ $0x00000020, R11
-	JMP  line86
 
-lines87:
-	CMPB  275(CX), $0x00
-	JNE   tail102
-	CMPQ  R11, $0x00000010
-	JLT   fewer103
-	TESTQ R9, R9
-	JNE   some104
-
-asked105:
-	CMPB      273(CX), $0x00
-	JNE       kind107
+fewer83:
+	CMPB      283(CX), $0x00
+	JNE       tail96
+	CMPQ      R11, $0x00000010
+	JLT       fewer97
+	CMPB      281(CX), $0x00
+	JNE       kind99
 	VCVTPH2PS (DX)(R12*2), Z9
-	JMP       done106
+	JMP       done98
 
-kind107:
+kind99:
 	VPMOVZXWD (DX)(R12*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VMOVAPS   Z9, Z9
-	JMP       done106
+	JMP       done98
 
-done106:
+done98:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal109
+	JNE    reciprocal101
 	VDIVPS Z7, Z9, Z9
 
-divided110:
+divided102:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VRNDSCALEPS.Z $0x08, Z9, K1, Z9
 	VADDPS        Z8, Z9, Z9
 	VMINPS        Z6, Z9, Z9
 	VMAXPS        Z5, Z9, Z9
-	CMPB          273(CX), $0x00
-	JNE           kind112
+	CMPB          281(CX), $0x00
+	JNE           kind104
 	VCVTPS2PH     $0x00, Z9, Y9
 	CMPB          76(CX), $0x00
-	JNE           around113
+	JNE           around105
 	VMOVDQU64     Y9, (BX)(R12*2)
 
-stored114:
-	JMP done111
+stored106:
+	JMP done103
 
-kind112:
+kind104:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z10
 	VPADDD    Z2, Z9, K1, Z10
@@ -13307,57 +14220,53 @@ kind112:
 	VPSRLD    $0x10, Z10, Z9
 	VPMOVDW   Z9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around116
+	JNE       around108
 	VMOVDQU64 Y9, (BX)(R12*2)
 
-stored117:
-	JMP done111
+stored109:
+	JMP done103
 
-done111:
+done103:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
 
-fewer103:
-some67:
-some118:
-	TESTQ R11, R11
-	JLE   done119
-	MOVQ  $-1, R13
-	BZHIQ R11, R13, R13
-	KMOVW R13, K1
-	TESTQ R9, R9
-	JNE   some120
-
-asked121:
-	CMPB        273(CX), $0x00
-	JNE         kind123
+fewer97:
+some62:
+some110:
+	TESTQ       R11, R11
+	JLE         done111
+	MOVQ        $-1, R13
+	BZHIQ       R11, R13, R13
+	KMOVW       R13, K1
+	CMPB        281(CX), $0x00
+	JNE         kind113
 	VCVTPH2PS.Z (DX)(R12*2), K1, Z9
-	JMP         done122
+	JMP         done112
 
-kind123:
+kind113:
 	VPMOVZXWD.Z (DX)(R12*2), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done122
+	JMP         done112
 
-done122:
+done112:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal125
+	JNE    reciprocal115
 	VDIVPS Z7, Z9, Z9
 
-divided126:
+divided116:
 	VCMPPS        $0x07, Z9, Z9, K2
 	VRNDSCALEPS.Z $0x08, Z9, K2, Z9
 	VADDPS        Z8, Z9, Z9
 	VMINPS        Z6, Z9, Z9
 	VMAXPS        Z5, Z9, Z9
-	CMPB          273(CX), $0x00
-	JNE           kind128
+	CMPB          281(CX), $0x00
+	JNE           kind118
 	VCVTPS2PH     $0x00, Z9, Y9
 	VMOVDQU16     Y9, K1, (BX)(R12*2)
-	JMP           done127
+	JMP           done117
 
-kind128:
+kind118:
 	VPTESTMD  Z0, Z9, K2
 	VPADDD    Z1, Z9, Z10
 	VPADDD    Z2, Z9, K2, Z10
@@ -13366,48 +14275,48 @@ kind128:
 	VPSRLD    $0x10, Z10, Z9
 	VPMOVDW   Z9, Y9
 	VMOVDQU16 Y9, K1, (BX)(R12*2)
-	JMP       done127
+	JMP       done117
 
-done127:
+done117:
 	ADDQ $0x00000010, R12
 	SUBQ $0x00000010, R11
-	JMP  some118
+	JMP  some110
 
-done119:
-	CMPB 275(CX), $0x00
-	JNE  taken130
+done111:
+	CMPB 283(CX), $0x00
+	JNE  taken120
 
-done68:
+done63:
 	ADDQ 152(CX), R10
 	MOVQ R10, DX
 	ADDQ 216(CX), BX
 	ADDQ $0x00000004, SI
 	DECQ R8
-	JNE  run65
+	JNE  run60
 	VZEROUPPER
 	RET
 
-head69:
+head64:
 	MOVQ BX, R13
 	ANDQ $0x3f, R13
-	JEQ  whole66
+	JEQ  whole61
 	MOVQ $0x00000040, R11
 	SUBQ R13, R11
 	SHRQ $0x01, R11
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some67
+	CMPB 285(CX), $0x00
+	JEQ  some62
 	LEAQ (SP), BX
 	ADDQ R13, BX
-	JMP  some67
+	JMP  some62
 
-some72:
+some67:
 	LEAQ       (DX)(R9*1), R11
 	PREFETCHT1 (R11)(R12*2)
 	PREFETCHT1 64(R11)(R12*2)
-	JMP        asked73
+	JMP        asked68
 
-reciprocal77:
+reciprocal72:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -13420,108 +14329,99 @@ reciprocal77:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
-	JMP          divided78
+	JMP          divided73
 
-around81:
+around76:
 	VMOVNTDQ Y9, (BX)(R12*2)
 	VMOVNTDQ Y10, 32(BX)(R12*2)
 	VMOVNTDQ Y11, 64(BX)(R12*2)
 	VMOVNTDQ Y12, 96(BX)(R12*2)
-	JMP      stored82
+	JMP      stored77
 
-around84:
+around79:
 	VMOVNTDQ Z9, (BX)(R12*2)
 	VMOVNTDQ Z10, 64(BX)(R12*2)
-	JMP      stored85
+	JMP      stored80
 
-some88:
+some81:
 	LEAQ       (DX)(R9*1), R13
 	PREFETCHT1 (R13)(R12*2)
-	JMP        asked89
+	PREFETCHT1 64(R13)(R12*2)
+	JMP        asked82
 
-reciprocal93:
+reciprocal87:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z7, Z11, Z11
 	VMULPS       Z11, Z9, Z9
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z7, Z11, Z11
 	VMULPS       Z11, Z10, Z10
-	JMP          divided94
+	JMP          divided88
 
-around97:
+around91:
 	VMOVNTDQ Y9, (BX)(R12*2)
 	VMOVNTDQ Y10, 32(BX)(R12*2)
-	JMP      stored98
+	JMP      stored92
 
-around100:
+around94:
 	VMOVNTDQ Z9, (BX)(R12*2)
-	JMP      stored101
+	JMP      stored95
 
-tail102:
+tail96:
 	TESTQ R11, R11
-	JEQ   done68
+	JEQ   done63
 	MOVQ  BX, 248(CX)
 	CMPQ  R8, $0x01
-	JEQ   some67
-	MOVB  $0x01, 276(CX)
+	JEQ   some62
+	MOVB  $0x01, 285(CX)
 	MOVQ  R12, R13
 	SHLQ  $0x01, R13
 	LEAQ  (SP), BX
 	SUBQ  R13, BX
-	JMP   some67
+	JMP   some62
 
-some104:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked105
-
-reciprocal109:
+reciprocal101:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided110
+	JMP          divided102
 
-around113:
+around105:
 	VMOVNTDQ Y9, (BX)(R12*2)
-	JMP      stored114
+	JMP      stored106
 
-around116:
+around108:
 	VMOVNTDQ Y9, (BX)(R12*2)
-	JMP      stored117
+	JMP      stored109
 
-some120:
-	LEAQ       (DX)(R9*1), R13
-	PREFETCHT1 (R13)(R12*2)
-	JMP        asked121
-
-reciprocal125:
+reciprocal115:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided126
+	JMP          divided116
 
-taken130:
+taken120:
 	ADDQ      R11, R12
 	MOVQ      248(CX), BX
 	CMPQ      R12, AX
-	JEQ       done68
-	CMPB      276(CX), $0x00
-	JEQ       whole66
-	MOVB      $0x00, 276(CX)
+	JEQ       done63
+	CMPB      285(CX), $0x00
+	JEQ       whole61
+	MOVB      $0x00, 285(CX)
 	MOVQ      R12, R11
 	SHLQ      $0x01, R11
 	ADDQ      BX, R11
 	VMOVDQU64 (SP), Z9
 	VMOVNTDQ  Z9, -64(R11)
-	JMP       whole66
+	JMP       whole61
 
 other2:
-step131:
+step121:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned133
+	JEQ     aligned123
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -13531,19 +14431,19 @@ step131:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some134
+	JMP     some124
 
-aligned133:
+aligned123:
 	CMPB 77(CX), $0x00
-	JEQ  divide135
+	JEQ  divide125
 
-turn136:
+turn126:
 	CMPQ AX, 104(CX)
-	JLT  turns138
+	JLT  turns128
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand139:
+strand129:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z11
 	VBROADCASTSS 2048(R11), Z7
@@ -13552,23 +14452,23 @@ strand139:
 	VBROADCASTSS 3584(R11), Z10
 	MOVQ         104(CX), R9
 
-block137:
+block127:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near140
+	JEQ        near130
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near140:
-	CMPB      273(CX), $0x00
-	JNE       kind142
+near130:
+	CMPB      281(CX), $0x00
+	JNE       kind132
 	VCVTPH2PS (DX), Z12
 	VCVTPH2PS 32(DX), Z13
 	VCVTPH2PS 64(DX), Z14
 	VCVTPH2PS 96(DX), Z15
-	JMP       done141
+	JMP       done131
 
-kind142:
+kind132:
 	VPMOVZXWD (DX), Z12
 	VPSLLD    $0x10, Z12, Z12
 	VPMOVZXWD 32(DX), Z13
@@ -13581,9 +14481,9 @@ kind142:
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
-	JMP       done141
+	JMP       done131
 
-done141:
+done131:
 	VMINPS        Z12, Z8, Z12
 	VMAXPS        Z12, Z7, Z12
 	VMULPS        Z10, Z12, Z16
@@ -13612,30 +14512,30 @@ done141:
 	VADDPS        Z11, Z12, Z12
 	VADDPS        Z11, Z13, Z13
 	VADDPS        Z11, Z14, Z14
-	CMPB          273(CX), $0x00
-	JNE           kind145
+	CMPB          281(CX), $0x00
+	JNE           kind135
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z12, Y12
 	VCVTPS2PH     $0x00, Z13, Y13
 	VCVTPS2PH     $0x00, Z14, Y14
 	CMPB          76(CX), $0x00
-	JNE           around146
+	JNE           around136
 	VMOVDQU64     Y15, (BX)
 	VMOVDQU64     Y12, 32(BX)
 	VMOVDQU64     Y13, 64(BX)
 	VMOVDQU64     Y14, 96(BX)
-	JMP           stored147
+	JMP           stored137
 
-around146:
+around136:
 	VMOVNTDQ Y15, (BX)
 	VMOVNTDQ Y12, 32(BX)
 	VMOVNTDQ Y13, 64(BX)
 	VMOVNTDQ Y14, 96(BX)
 
-stored147:
-	JMP done144
+stored137:
+	JMP done134
 
-kind145:
+kind135:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K1, Z16
@@ -13661,63 +14561,63 @@ kind145:
 	VMOVDQA64 Z18, Z13
 	VPERMT2W  Z19, Z4, Z13
 	CMPB      76(CX), $0x00
-	JNE       around149
+	JNE       around139
 	VMOVDQU64 Z12, (BX)
 	VMOVDQU64 Z13, 64(BX)
-	JMP       stored150
+	JMP       stored140
 
-around149:
+around139:
 	VMOVNTDQ Z12, (BX)
 	VMOVNTDQ Z13, 64(BX)
 
-stored150:
-	JMP done144
+stored140:
+	JMP done134
 
-done144:
+done134:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block137
+	JNE  block127
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand139
+	JNE  strand129
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn136
+	JMP  turn126
 
-turns138:
-divide135:
-turn151:
+turns128:
+divide125:
+turn141:
 	CMPQ AX, 104(CX)
-	JLT  turns153
+	JLT  turns143
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand154:
+strand144:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z8
 	MOVQ         104(CX), R9
 
-block152:
+block142:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near155
+	JEQ        near145
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near155:
-	CMPB      273(CX), $0x00
-	JNE       kind157
+near145:
+	CMPB      281(CX), $0x00
+	JNE       kind147
 	VCVTPH2PS (DX), Z9
 	VCVTPH2PS 32(DX), Z10
 	VCVTPH2PS 64(DX), Z11
 	VCVTPH2PS 96(DX), Z12
-	JMP       done156
+	JMP       done146
 
-kind157:
+kind147:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -13730,18 +14630,18 @@ kind157:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done156
+	JMP       done146
 
-done156:
+done146:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal159
+	JNE    reciprocal149
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 	VDIVPS Z7, Z11, Z11
 	VDIVPS Z7, Z12, Z12
-	JMP    divided160
+	JMP    divided150
 
-reciprocal159:
+reciprocal149:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -13755,7 +14655,7 @@ reciprocal159:
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided160:
+divided150:
 	VCMPPS        $0x07, Z9, Z9, K1
 	VCMPPS        $0x07, Z10, Z10, K2
 	VCMPPS        $0x07, Z11, Z11, K3
@@ -13776,30 +14676,30 @@ divided160:
 	VMAXPS        Z5, Z10, Z10
 	VMAXPS        Z5, Z11, Z11
 	VMAXPS        Z5, Z12, Z12
-	CMPB          273(CX), $0x00
-	JNE           kind162
+	CMPB          281(CX), $0x00
+	JNE           kind152
 	VCVTPS2PH     $0x00, Z9, Y9
 	VCVTPS2PH     $0x00, Z10, Y10
 	VCVTPS2PH     $0x00, Z11, Y11
 	VCVTPS2PH     $0x00, Z12, Y12
 	CMPB          76(CX), $0x00
-	JNE           around163
+	JNE           around153
 	VMOVDQU64     Y9, (BX)
 	VMOVDQU64     Y10, 32(BX)
 	VMOVDQU64     Y11, 64(BX)
 	VMOVDQU64     Y12, 96(BX)
-	JMP           stored164
+	JMP           stored154
 
-around163:
+around153:
 	VMOVNTDQ Y9, (BX)
 	VMOVNTDQ Y10, 32(BX)
 	VMOVNTDQ Y11, 64(BX)
 	VMOVNTDQ Y12, 96(BX)
 
-stored164:
-	JMP done161
+stored154:
+	JMP done151
 
-kind162:
+kind152:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z13
 	VPADDD    Z2, Z9, K1, Z13
@@ -13825,88 +14725,88 @@ kind162:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z4, Z10
 	CMPB      76(CX), $0x00
-	JNE       around166
+	JNE       around156
 	VMOVDQU64 Z9, (BX)
 	VMOVDQU64 Z10, 64(BX)
-	JMP       stored167
+	JMP       stored157
 
-around166:
+around156:
 	VMOVNTDQ Z9, (BX)
 	VMOVNTDQ Z10, 64(BX)
 
-stored167:
-	JMP done161
+stored157:
+	JMP done151
 
-done161:
+done151:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	SUBQ $0x00000040, R9
-	JNE  block152
+	JNE  block142
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand154
+	JNE  strand144
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn151
+	JMP  turn141
 
-turns153:
-some134:
-some168:
+turns143:
+some124:
+some158:
 	TESTQ      AX, AX
-	JLE        done169
+	JLE        done159
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near170
+	JEQ        near160
 	PREFETCHT1 (DX)(R9*1)
 
-near170:
+near160:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand171:
+strand161:
 	VBROADCASTSS (R10), Z7
 	VBROADCASTSS 1024(R10), Z8
-	CMPB         273(CX), $0x00
-	JNE          kind173
+	CMPB         281(CX), $0x00
+	JNE          kind163
 	VCVTPH2PS.Z  (DX), K1, Z9
-	JMP          done172
+	JMP          done162
 
-kind173:
+kind163:
 	VPMOVZXWD.Z (DX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done172
+	JMP         done162
 
-done172:
+done162:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal175
+	JNE    reciprocal165
 	VDIVPS Z7, Z9, Z7
-	JMP    divided176
+	JMP    divided166
 
-reciprocal175:
+reciprocal165:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z7
 
-divided176:
+divided166:
 	VCMPPS        $0x07, Z7, Z7, K2
 	VRNDSCALEPS.Z $0x08, Z7, K2, Z7
 	VADDPS        Z8, Z7, Z7
 	VMINPS        Z6, Z7, Z7
 	VMAXPS        Z5, Z7, Z7
-	CMPB          273(CX), $0x00
-	JNE           kind178
+	CMPB          281(CX), $0x00
+	JNE           kind168
 	VCVTPS2PH     $0x00, Z7, Y7
 	VMOVDQU16     Y7, K1, (BX)
-	JMP           done177
+	JMP           done167
 
-kind178:
+kind168:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -13915,16 +14815,16 @@ kind178:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (BX)
-	JMP       done177
+	JMP       done167
 
-done177:
+done167:
 	ADDQ 128(CX), DX
 	ADDQ 192(CX), BX
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R10
 	DECQ R9
-	JNE  strand171
+	JNE  strand161
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 128(CX), DX
@@ -13932,29 +14832,29 @@ done177:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	SUBQ $0x00000010, AX
-	JMP  some168
+	JMP  some158
 
-done169:
+done159:
 	TESTQ DI, DI
-	JL    whole180
+	JL    whole170
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned133
+	JMP   aligned123
 
-whole180:
+whole170:
 	DECQ R8
-	JEQ  steps132
+	JEQ  steps122
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step131
+	JMP  step121
 
-steps132:
+steps122:
 	VZEROUPPER
 	RET
 
@@ -13973,30 +14873,30 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
-	JEQ   none182
+	JEQ   none172
 	LEAQ  16640(R8), R9
 
-block183:
+block173:
 	CMPQ       AX, $0x00000040
-	JLT        blocks184
+	JLT        blocks174
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near185
+	JEQ        near175
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 64(DX)(R10*1)
 
-near185:
-	CMPB      273(CX), $0x00
-	JNE       kind187
+near175:
+	CMPB      281(CX), $0x00
+	JNE       kind177
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done186
+	JMP       done176
 
-kind187:
+kind177:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -14009,9 +14909,9 @@ kind187:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done186
+	JMP       done176
 
-done186:
+done176:
 	VMOVUPS     (R8), Z19
 	VMOVUPS     4160(R8), Z20
 	VMINPS      Z15, Z20, Z15
@@ -14037,13 +14937,13 @@ done186:
 	VMULPS      12672(R8), Z18, Z17
 	VFMADD231PS 8512(R8), Z18, Z17
 	CMPB        73(CX), $0x00
-	JEQ         loaded189
+	JEQ         loaded179
 	VMOVUPS     (DI), Z9
 	VMOVUPS     64(DI), Z10
 	VMOVUPS     128(DI), Z11
 	VMOVUPS     192(DI), Z12
 
-loaded189:
+loaded179:
 	VCMPPS        $0x07, Z19, Z19, K1
 	VCMPPS        $0x07, Z15, Z15, K2
 	VCMPPS        $0x07, Z16, Z16, K3
@@ -14056,30 +14956,30 @@ loaded189:
 	VADDPS        Z10, Z15, Z15
 	VADDPS        Z11, Z16, Z16
 	VADDPS        Z12, Z17, Z17
-	CMPB          273(CX), $0x00
-	JNE           kind191
+	CMPB          281(CX), $0x00
+	JNE           kind181
 	VCVTPS2PH     $0x00, Z18, Y18
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	VCVTPS2PH     $0x00, Z17, Y17
 	CMPB          76(CX), $0x00
-	JNE           around192
+	JNE           around182
 	VMOVDQU64     Y18, (BX)
 	VMOVDQU64     Y15, 32(BX)
 	VMOVDQU64     Y16, 64(BX)
 	VMOVDQU64     Y17, 96(BX)
-	JMP           stored193
+	JMP           stored183
 
-around192:
+around182:
 	VMOVNTDQ Y18, (BX)
 	VMOVNTDQ Y15, 32(BX)
 	VMOVNTDQ Y16, 64(BX)
 	VMOVNTDQ Y17, 96(BX)
 
-stored193:
-	JMP done190
+stored183:
+	JMP done180
 
-kind191:
+kind181:
 	VPTESTMD  Z0, Z18, K1
 	VPADDD    Z1, Z18, Z19
 	VPADDD    Z2, Z18, K1, Z19
@@ -14105,19 +15005,19 @@ kind191:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around195
+	JNE       around185
 	VMOVDQU64 Z15, (BX)
 	VMOVDQU64 Z16, 64(BX)
-	JMP       stored196
+	JMP       stored186
 
-around195:
+around185:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored196:
-	JMP done190
+stored186:
+	JMP done180
 
-done190:
+done180:
 	ADDQ $0x00000100, R8
 	ADDQ $0x00000040, R9
 	ADDQ $+128, DX
@@ -14125,30 +15025,30 @@ done190:
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block183
+	JMP  block173
 
-blocks184:
-none182:
+blocks174:
+none172:
 	CMPQ         AX, $0x00000200
-	JLT          divide197
+	JLT          divide187
 	CMPB         72(CX), $0x00
-	JNE          divide197
+	JNE          divide187
 	CMPB         73(CX), $0x00
-	JNE          divide197
+	JNE          divide187
 	CMPB         75(CX), $0x00
-	JNE          divide197
+	JNE          divide187
 	MOVL         (SI), R8
 	SUBL         $0x21800000, R8
 	CMPL         R8, $0x3c000000
-	JHI          divide197
+	JHI          divide187
 	MOVL         56(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide197
+	JHI          divide187
 	MOVL         64(CX), R8
 	ANDL         $0x7fffffff, R8
 	CMPL         R8, $0x44000000
-	JHI          divide197
+	JHI          divide187
 	VMINPS       Z14, Z9, Z15
 	VMINPS       Z14, Z10, Z16
 	VMINPS       Z14, Z11, Z17
@@ -14159,7 +15059,7 @@ none182:
 	VMAXPS       Z13, Z18, Z16
 	VMOVD        X15, R8
 	CMPL         R8, (DI)
-	JNE          divide197
+	JNE          divide187
 	VBROADCASTSS all32_3f800000<>+0(SB), Z18
 	VDIVPS       Z5, Z18, Z17
 	VFNMADD231PS Z5, Z17, Z18
@@ -14169,25 +15069,25 @@ none182:
 	VSUBPS       Z9, Z14, Z16
 	VMULPS       Z5, Z16, Z16
 
-block198:
+block188:
 	CMPQ       AX, $0x00000040
-	JLT        blocks199
+	JLT        blocks189
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near200
+	JEQ        near190
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near200:
-	CMPB      273(CX), $0x00
-	JNE       kind202
+near190:
+	CMPB      281(CX), $0x00
+	JNE       kind192
 	VCVTPH2PS (DX), Z19
 	VCVTPH2PS 32(DX), Z20
 	VCVTPH2PS 64(DX), Z21
 	VCVTPH2PS 96(DX), Z22
-	JMP       done201
+	JMP       done191
 
-kind202:
+kind192:
 	VPMOVZXWD (DX), Z19
 	VPSLLD    $0x10, Z19, Z19
 	VPMOVZXWD 32(DX), Z20
@@ -14200,9 +15100,9 @@ kind202:
 	VMOVAPS   Z20, Z20
 	VMOVAPS   Z21, Z21
 	VMOVAPS   Z22, Z22
-	JMP       done201
+	JMP       done191
 
-done201:
+done191:
 	VMINPS        Z19, Z16, Z19
 	VMAXPS        Z19, Z15, Z19
 	VMULPS        Z18, Z19, Z23
@@ -14231,30 +15131,30 @@ done201:
 	VADDPS        Z10, Z19, Z19
 	VADDPS        Z11, Z20, Z20
 	VADDPS        Z12, Z21, Z21
-	CMPB          273(CX), $0x00
-	JNE           kind205
+	CMPB          281(CX), $0x00
+	JNE           kind195
 	VCVTPS2PH     $0x00, Z22, Y22
 	VCVTPS2PH     $0x00, Z19, Y19
 	VCVTPS2PH     $0x00, Z20, Y20
 	VCVTPS2PH     $0x00, Z21, Y21
 	CMPB          76(CX), $0x00
-	JNE           around206
+	JNE           around196
 	VMOVDQU64     Y22, (BX)
 	VMOVDQU64     Y19, 32(BX)
 	VMOVDQU64     Y20, 64(BX)
 	VMOVDQU64     Y21, 96(BX)
-	JMP           stored207
+	JMP           stored197
 
-around206:
+around196:
 	VMOVNTDQ Y22, (BX)
 	VMOVNTDQ Y19, 32(BX)
 	VMOVNTDQ Y20, 64(BX)
 	VMOVNTDQ Y21, 96(BX)
 
-stored207:
-	JMP done204
+stored197:
+	JMP done194
 
-kind205:
+kind195:
 	VPTESTMD  Z0, Z22, K1
 	VPADDD    Z1, Z22, Z23
 	VPADDD    Z2, Z22, K1, Z23
@@ -14280,63 +15180,63 @@ kind205:
 	VMOVDQA64 Z25, Z20
 	VPERMT2W  Z26, Z4, Z20
 	CMPB      76(CX), $0x00
-	JNE       around209
+	JNE       around199
 	VMOVDQU64 Z19, (BX)
 	VMOVDQU64 Z20, 64(BX)
-	JMP       stored210
+	JMP       stored200
 
-around209:
+around199:
 	VMOVNTDQ Z19, (BX)
 	VMOVNTDQ Z20, 64(BX)
 
-stored210:
-	JMP done204
+stored200:
+	JMP done194
 
-done204:
+done194:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block198
+	JMP  block188
 
-blocks199:
-divide197:
-block211:
+blocks189:
+divide187:
+block201:
 	CMPQ       AX, $0x00000040
-	JLT        blocks212
+	JLT        blocks202
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near213
+	JEQ        near203
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near213:
+near203:
 	CMPB    72(CX), $0x00
-	JEQ     loaded214
+	JEQ     loaded204
 	VMOVUPS (SI), Z5
 	VMOVUPS 64(SI), Z6
 	VMOVUPS 128(SI), Z7
 	VMOVUPS 192(SI), Z8
 
-loaded214:
+loaded204:
 	CMPB    73(CX), $0x00
-	JEQ     loaded215
+	JEQ     loaded205
 	VMOVUPS (DI), Z9
 	VMOVUPS 64(DI), Z10
 	VMOVUPS 128(DI), Z11
 	VMOVUPS 192(DI), Z12
 
-loaded215:
-	CMPB      273(CX), $0x00
-	JNE       kind217
+loaded205:
+	CMPB      281(CX), $0x00
+	JNE       kind207
 	VCVTPH2PS (DX), Z15
 	VCVTPH2PS 32(DX), Z16
 	VCVTPH2PS 64(DX), Z17
 	VCVTPH2PS 96(DX), Z18
-	JMP       done216
+	JMP       done206
 
-kind217:
+kind207:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -14349,18 +15249,18 @@ kind217:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done216
+	JMP       done206
 
-done216:
+done206:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal219
+	JNE    reciprocal209
 	VDIVPS Z5, Z15, Z15
 	VDIVPS Z6, Z16, Z16
 	VDIVPS Z7, Z17, Z17
 	VDIVPS Z8, Z18, Z18
-	JMP    divided220
+	JMP    divided210
 
-reciprocal219:
+reciprocal209:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z5, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -14374,7 +15274,7 @@ reciprocal219:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided220:
+divided210:
 	VCMPPS        $0x07, Z15, Z15, K1
 	VCMPPS        $0x07, Z16, Z16, K2
 	VCMPPS        $0x07, Z17, Z17, K3
@@ -14395,30 +15295,30 @@ divided220:
 	VMAXPS        Z13, Z16, Z16
 	VMAXPS        Z13, Z17, Z17
 	VMAXPS        Z13, Z18, Z18
-	CMPB          273(CX), $0x00
-	JNE           kind222
+	CMPB          281(CX), $0x00
+	JNE           kind212
 	VCVTPS2PH     $0x00, Z15, Y15
 	VCVTPS2PH     $0x00, Z16, Y16
 	VCVTPS2PH     $0x00, Z17, Y17
 	VCVTPS2PH     $0x00, Z18, Y18
 	CMPB          76(CX), $0x00
-	JNE           around223
+	JNE           around213
 	VMOVDQU64     Y15, (BX)
 	VMOVDQU64     Y16, 32(BX)
 	VMOVDQU64     Y17, 64(BX)
 	VMOVDQU64     Y18, 96(BX)
-	JMP           stored224
+	JMP           stored214
 
-around223:
+around213:
 	VMOVNTDQ Y15, (BX)
 	VMOVNTDQ Y16, 32(BX)
 	VMOVNTDQ Y17, 64(BX)
 	VMOVNTDQ Y18, 96(BX)
 
-stored224:
-	JMP done221
+stored214:
+	JMP done211
 
-kind222:
+kind212:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -14444,78 +15344,78 @@ kind222:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around226
+	JNE       around216
 	VMOVDQU64 Z15, (BX)
 	VMOVDQU64 Z16, 64(BX)
-	JMP       stored227
+	JMP       stored217
 
-around226:
+around216:
 	VMOVNTDQ Z15, (BX)
 	VMOVNTDQ Z16, 64(BX)
 
-stored227:
-	JMP done221
+stored217:
+	JMP done211
 
-done221:
+done211:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block211
+	JMP  block201
 
-blocks212:
-some228:
+blocks202:
+some218:
 	TESTQ     AX, AX
-	JLE       done229
+	JLE       done219
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded230
+	JEQ       loaded220
 	VMOVUPS.Z (SI), K1, Z5
 
-loaded230:
+loaded220:
 	CMPB      73(CX), $0x00
-	JEQ       loaded231
+	JEQ       loaded221
 	VMOVUPS.Z (DI), K1, Z9
 
-loaded231:
-	CMPB        273(CX), $0x00
-	JNE         kind233
+loaded221:
+	CMPB        281(CX), $0x00
+	JNE         kind223
 	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done232
+	JMP         done222
 
-kind233:
+kind223:
 	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
-	JMP         done232
+	JMP         done222
 
-done232:
+done222:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal235
+	JNE    reciprocal225
 	VDIVPS Z5, Z15, Z15
-	JMP    divided236
+	JMP    divided226
 
-reciprocal235:
+reciprocal225:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z16
 	VDIVPS       Z5, Z16, Z16
 	VMULPS       Z16, Z15, Z15
 
-divided236:
+divided226:
 	VCMPPS        $0x07, Z15, Z15, K2
 	VRNDSCALEPS.Z $0x08, Z15, K2, Z15
 	VADDPS        Z9, Z15, Z15
 	VMINPS        Z14, Z15, Z15
 	VMAXPS        Z13, Z15, Z15
-	CMPB          273(CX), $0x00
-	JNE           kind238
+	CMPB          281(CX), $0x00
+	JNE           kind228
 	VCVTPS2PH     $0x00, Z15, Y15
 	VMOVDQU16     Y15, K1, (BX)
-	JMP           done237
+	JMP           done227
 
-kind238:
+kind228:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -14524,18 +15424,18 @@ kind238:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	VMOVDQU16 Y15, K1, (BX)
-	JMP       done237
+	JMP       done227
 
-done237:
+done227:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $0x00000040, SI
 	ADDQ $0x00000040, DI
 	SUBQ $0x00000010, AX
-	JMP  some228
+	JMP  some218
 
-done229:
-	DECQ 264(CX)
+done219:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -14633,7 +15533,7 @@ TEXT ·quantizeAVX512F32F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         312(CX), R8
+	MOVQ         320(CX), R8
 	VPBROADCASTQ all32_ff00ff<>+0(SB), Z0
 	VPMOVZXBD    transposed64<>+0(SB), Z1
 	MOVQ         88(CX), R9
@@ -14642,7 +15542,7 @@ TEXT ·quantizeAVX512F32F8(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z2
 	VBROADCASTSS 64(CX), Z3
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -14662,7 +15562,7 @@ run5:
 	VBROADCASTSS (SI), Z4
 	VBROADCASTSS 1024(SI), Z5
 	XORQ         R13, R13
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -14769,7 +15669,8 @@ stored17:
 rest11:
 	MOVQ  AX, R12
 	SUBQ  R13, R12
-	CMPB  275(CX), $0x00
+	JEQ   done8
+	CMPB  283(CX), $0x00
 	JNE   tail18
 	CMPQ  R12, $0x00000020
 	JLT   fewer19
@@ -14909,7 +15810,7 @@ divided38:
 	JMP         some33
 
 done34:
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  taken39
 
 done8:
@@ -14930,7 +15831,7 @@ head9:
 	SUBQ R14, R12
 	SHRQ $0x00, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R14, BX
@@ -14969,7 +15870,7 @@ tail18:
 	MOVQ  BX, 248(CX)
 	CMPQ  R9, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R13, R14
 	SHLQ  $0x00, R14
 	LEAQ  (SP), BX
@@ -15027,9 +15928,9 @@ taken39:
 	MOVQ      248(CX), BX
 	CMPQ      R13, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R13, R12
 	SHLQ      $0x00, R12
 	ADDQ      BX, R12
@@ -15501,7 +16402,7 @@ divided75:
 	JMP         some70
 
 done71:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -15545,14 +16446,14 @@ TEXT ·quantizeAVX512F64F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         312(CX), R8
+	MOVQ         320(CX), R8
 	MOVQ         88(CX), R9
 	TESTQ        R9, R9
 	JEQ          one1
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Z0
 	VBROADCASTSD 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -15572,7 +16473,7 @@ run5:
 	VBROADCASTSD (SI), Z2
 	VBROADCASTSD 1024(SI), Z3
 	XORQ         R13, R13
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -15682,7 +16583,8 @@ stored17:
 rest11:
 	MOVQ  AX, R12
 	SUBQ  R13, R12
-	CMPB  275(CX), $0x00
+	JEQ   done8
+	CMPB  283(CX), $0x00
 	JNE   tail18
 	CMPQ  R12, $0x00000010
 	JLT   fewer19
@@ -15785,7 +16687,7 @@ divided31:
 	JMP         some26
 
 done27:
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  taken32
 
 done8:
@@ -15806,7 +16708,7 @@ head9:
 	SUBQ R14, R12
 	SHRQ $0x00, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R14, BX
@@ -15846,7 +16748,7 @@ tail18:
 	MOVQ  BX, 248(CX)
 	CMPQ  R9, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R13, R14
 	SHLQ  $0x00, R14
 	LEAQ  (SP), BX
@@ -15888,9 +16790,9 @@ taken32:
 	MOVQ      248(CX), BX
 	CMPQ      R13, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R13, R12
 	SHLQ      $0x00, R12
 	ADDQ      BX, R12
@@ -16372,7 +17274,7 @@ divided68:
 	JMP         some63
 
 done64:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -16414,7 +17316,7 @@ TEXT ·quantizeAVX512H16F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         312(CX), R8
+	MOVQ         320(CX), R8
 	VPBROADCASTQ all32_ff00ff<>+0(SB), Z0
 	VPMOVZXBD    transposed64<>+0(SB), Z1
 	MOVQ         88(CX), R9
@@ -16423,7 +17325,7 @@ TEXT ·quantizeAVX512H16F8(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Z2
 	VBROADCASTSS 64(CX), Z3
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -16443,7 +17345,7 @@ run5:
 	VBROADCASTSS (SI), Z4
 	VBROADCASTSS 1024(SI), Z5
 	XORQ         R13, R13
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -16455,7 +17357,7 @@ next10:
 	JNE   some12
 
 asked13:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind15
 	VCVTPH2PS (DX)(R13*2), Z5
 	VCVTPH2PS 32(DX)(R13*2), Z14
@@ -16570,15 +17472,16 @@ stored20:
 rest11:
 	MOVQ  AX, R12
 	SUBQ  R13, R12
-	CMPB  275(CX), $0x00
-	JNE   tail21
-	CMPQ  R12, $0x00000020
-	JLT   fewer22
+	JEQ   done8
 	TESTQ R10, R10
-	JNE   some23
+	JNE   some21
 
-asked24:
-	CMPB      273(CX), $0x00
+asked22:
+	CMPB      283(CX), $0x00
+	JNE       tail23
+	CMPQ      R12, $0x00000020
+	JLT       fewer24
+	CMPB      281(CX), $0x00
 	JNE       kind26
 	VCVTPH2PS (DX)(R13*2), Z5
 	VCVTPH2PS 32(DX)(R13*2), Z14
@@ -16644,30 +17547,26 @@ stored31:
 	ADDQ $0x00000020, R13
 	SUBQ $0x00000020, R12
 
-fewer22:
-	CMPQ  R12, $0x00000010
-	JLT   fewer32
-	TESTQ R10, R10
-	JNE   some33
-
-asked34:
-	CMPB      273(CX), $0x00
-	JNE       kind36
+fewer24:
+	CMPQ      R12, $0x00000010
+	JLT       fewer32
+	CMPB      281(CX), $0x00
+	JNE       kind34
 	VCVTPH2PS (DX)(R13*2), Z5
-	JMP       done35
+	JMP       done33
 
-kind36:
+kind34:
 	VPMOVZXWD (DX)(R13*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VMOVAPS   Z5, Z5
-	JMP       done35
+	JMP       done33
 
-done35:
+done33:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal38
+	JNE    reciprocal36
 	VDIVPS Z4, Z5, Z5
 
-divided39:
+divided37:
 	VMINPS      Z5, Z3, Z5
 	VMAXPS      Z5, Z2, Z5
 	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z14
@@ -16687,42 +17586,38 @@ divided39:
 	VBLENDMPS   Z5, Z14, K1, Z12
 	VPMOVDB     Z12, X5
 	CMPB        76(CX), $0x00
-	JNE         around40
+	JNE         around38
 	VMOVDQU64   X5, (BX)(R13*1)
 
-stored41:
+stored39:
 	ADDQ $0x00000010, R13
 	SUBQ $0x00000010, R12
 
 fewer32:
 some7:
-some42:
-	TESTQ R12, R12
-	JLE   done43
-	MOVQ  $-1, R14
-	BZHIQ R12, R14, R14
-	KMOVW R14, K1
-	TESTQ R10, R10
-	JNE   some44
-
-asked45:
-	CMPB        273(CX), $0x00
-	JNE         kind47
+some40:
+	TESTQ       R12, R12
+	JLE         done41
+	MOVQ        $-1, R14
+	BZHIQ       R12, R14, R14
+	KMOVW       R14, K1
+	CMPB        281(CX), $0x00
+	JNE         kind43
 	VCVTPH2PS.Z (DX)(R13*2), K1, Z5
-	JMP         done46
+	JMP         done42
 
-kind47:
+kind43:
 	VPMOVZXWD.Z (DX)(R13*2), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done46
+	JMP         done42
 
-done46:
+done42:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal49
+	JNE    reciprocal45
 	VDIVPS Z4, Z5, Z5
 
-divided50:
+divided46:
 	VMINPS      Z5, Z3, Z5
 	VMAXPS      Z5, Z2, Z5
 	VANDPS.BCST all32_7f800000<>+0(SB), Z5, Z14
@@ -16743,11 +17638,11 @@ divided50:
 	VPMOVDB     Z13, K1, (BX)(R13*1)
 	ADDQ        $0x00000010, R13
 	SUBQ        $0x00000010, R12
-	JMP         some42
+	JMP         some40
 
-done43:
-	CMPB 275(CX), $0x00
-	JNE  taken51
+done41:
+	CMPB 283(CX), $0x00
+	JNE  taken47
 
 done8:
 	ADDQ 152(CX), R11
@@ -16767,7 +17662,7 @@ head9:
 	SUBQ R14, R12
 	SHRQ $0x00, R12
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), BX
 	ADDQ R14, BX
@@ -16798,23 +17693,24 @@ around19:
 	VMOVNTDQ Z5, (BX)(R13*1)
 	JMP      stored20
 
-tail21:
+some21:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*2)
+	PREFETCHT1 64(R14)(R13*2)
+	JMP        asked22
+
+tail23:
 	TESTQ R12, R12
 	JEQ   done8
 	MOVQ  BX, 248(CX)
 	CMPQ  R9, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R13, R14
 	SHLQ  $0x00, R14
 	LEAQ  (SP), BX
 	SUBQ  R14, BX
 	JMP   some7
-
-some23:
-	LEAQ       (DX)(R10*1), R14
-	PREFETCHT1 (R14)(R13*2)
-	JMP        asked24
 
 reciprocal28:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
@@ -16830,40 +17726,30 @@ around30:
 	VMOVNTDQ X14, 16(BX)(R13*1)
 	JMP      stored31
 
-some33:
-	LEAQ       (DX)(R10*1), R14
-	PREFETCHT1 (R14)(R13*2)
-	JMP        asked34
-
-reciprocal38:
+reciprocal36:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z4, Z14, Z14
 	VMULPS       Z14, Z5, Z5
-	JMP          divided39
+	JMP          divided37
 
-around40:
+around38:
 	VMOVNTDQ X5, (BX)(R13*1)
-	JMP      stored41
+	JMP      stored39
 
-some44:
-	LEAQ       (DX)(R10*1), R14
-	PREFETCHT1 (R14)(R13*2)
-	JMP        asked45
-
-reciprocal49:
+reciprocal45:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z4, Z14, Z14
 	VMULPS       Z14, Z5, Z5
-	JMP          divided50
+	JMP          divided46
 
-taken51:
+taken47:
 	ADDQ      R12, R13
 	MOVQ      248(CX), BX
 	CMPQ      R13, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R13, R12
 	SHLQ      $0x00, R12
 	ADDQ      BX, R12
@@ -16872,12 +17758,12 @@ taken51:
 	JMP       whole6
 
 other2:
-step52:
+step48:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned54
+	JEQ     aligned50
 	MOVQ    BX, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -16887,37 +17773,37 @@ step52:
 	SUBQ    R10, AX
 	MOVQ    AX, DI
 	MOVQ    R10, AX
-	JMP     some55
+	JMP     some51
 
-aligned54:
-turn56:
+aligned50:
+turn52:
 	CMPQ AX, 104(CX)
-	JLT  turns58
+	JLT  turns54
 	MOVQ 96(CX), R11
 	MOVQ SI, R12
 
-strand59:
+strand55:
 	VBROADCASTSS (R12), Z4
 	VBROADCASTSS 1024(R12), Z5
 	MOVQ         104(CX), R10
 
-block57:
+block53:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near60
+	JEQ        near56
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 
-near60:
-	CMPB      273(CX), $0x00
-	JNE       kind62
+near56:
+	CMPB      281(CX), $0x00
+	JNE       kind58
 	VCVTPH2PS (DX), Z5
 	VCVTPH2PS 32(DX), Z11
 	VCVTPH2PS 64(DX), Z12
 	VCVTPH2PS 96(DX), Z13
-	JMP       done61
+	JMP       done57
 
-kind62:
+kind58:
 	VPMOVZXWD (DX), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VPMOVZXWD 32(DX), Z11
@@ -16930,18 +17816,18 @@ kind62:
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
-	JMP       done61
+	JMP       done57
 
-done61:
+done57:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal64
+	JNE    reciprocal60
 	VDIVPS Z4, Z5, Z5
 	VDIVPS Z4, Z11, Z11
 	VDIVPS Z4, Z12, Z12
 	VDIVPS Z4, Z13, Z13
-	JMP    divided65
+	JMP    divided61
 
-reciprocal64:
+reciprocal60:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z4, Z14, Z14
 	VMULPS       Z14, Z5, Z5
@@ -16955,7 +17841,7 @@ reciprocal64:
 	VDIVPS       Z4, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided65:
+divided61:
 	VMINPS      Z5, Z3, Z5
 	VMINPS      Z11, Z3, Z11
 	VMINPS      Z12, Z3, Z12
@@ -17028,71 +17914,71 @@ divided65:
 	VPACKUSWB   Z11, Z5, Z5
 	VPERMD      Z5, Z1, Z5
 	CMPB        76(CX), $0x00
-	JNE         around66
+	JNE         around62
 	VMOVDQU64   Z5, (BX)
-	JMP         stored67
+	JMP         stored63
 
-around66:
+around62:
 	VMOVNTDQ Z5, (BX)
 
-stored67:
+stored63:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	SUBQ $0x00000040, R10
-	JNE  block57
+	JNE  block53
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand59
+	JNE  strand55
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn56
+	JMP  turn52
 
-turns58:
-some55:
-some68:
+turns54:
+some51:
+some64:
 	TESTQ      AX, AX
-	JLE        done69
+	JLE        done65
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near70
+	JEQ        near66
 	PREFETCHT1 (DX)(R10*1)
 
-near70:
+near66:
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand71:
+strand67:
 	VBROADCASTSS (R11), Z4
 	VBROADCASTSS 1024(R11), Z5
-	CMPB         273(CX), $0x00
-	JNE          kind73
+	CMPB         281(CX), $0x00
+	JNE          kind69
 	VCVTPH2PS.Z  (DX), K1, Z5
-	JMP          done72
+	JMP          done68
 
-kind73:
+kind69:
 	VPMOVZXWD.Z (DX), K1, Z5
 	VPSLLD      $0x10, Z5, Z5
 	VMOVAPS     Z5, Z5
-	JMP         done72
+	JMP         done68
 
-done72:
+done68:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal75
+	JNE    reciprocal71
 	VDIVPS Z4, Z5, Z4
-	JMP    divided76
+	JMP    divided72
 
-reciprocal75:
+reciprocal71:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z4, Z11, Z11
 	VMULPS       Z11, Z5, Z4
 
-divided76:
+divided72:
 	VMINPS      Z4, Z3, Z4
 	VMAXPS      Z4, Z2, Z4
 	VANDPS.BCST all32_7f800000<>+0(SB), Z4, Z5
@@ -17117,7 +18003,7 @@ divided76:
 	ADDQ        200(CX), BX
 	ADDQ        $0x00000004, R11
 	DECQ        R10
-	JNE         strand71
+	JNE         strand67
 	SUBQ        144(CX), DX
 	SUBQ        208(CX), BX
 	SUBQ        128(CX), DX
@@ -17125,29 +18011,29 @@ divided76:
 	ADDQ        $+32, DX
 	ADDQ        $+16, BX
 	SUBQ        $0x00000010, AX
-	JMP         some68
+	JMP         some64
 
-done69:
+done65:
 	TESTQ DI, DI
-	JL    whole77
+	JL    whole73
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*1), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned54
+	JMP   aligned50
 
-whole77:
+whole73:
 	DECQ R9
-	JEQ  steps53
+	JEQ  steps49
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step52
+	JMP  step48
 
-steps53:
+steps49:
 	VZEROUPPER
 	RET
 
@@ -17167,41 +18053,41 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block79:
+block75:
 	CMPQ       AX, $0x00000040
-	JLT        blocks80
+	JLT        blocks76
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near81
+	JEQ        near77
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 
-near81:
+near77:
 	CMPB    72(CX), $0x00
-	JEQ     loaded82
+	JEQ     loaded78
 	VMOVUPS (SI), Z2
 	VMOVUPS 64(SI), Z3
 	VMOVUPS 128(SI), Z4
 	VMOVUPS 192(SI), Z5
 
-loaded82:
+loaded78:
 	CMPB    73(CX), $0x00
-	JEQ     loaded83
+	JEQ     loaded79
 	VMOVUPS (DI), Z6
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z6
 	VMOVUPS 192(DI), Z6
 
-loaded83:
-	CMPB      273(CX), $0x00
-	JNE       kind85
+loaded79:
+	CMPB      281(CX), $0x00
+	JNE       kind81
 	VCVTPH2PS (DX), Z6
 	VCVTPH2PS 32(DX), Z14
 	VCVTPH2PS 64(DX), Z15
 	VCVTPH2PS 96(DX), Z16
-	JMP       done84
+	JMP       done80
 
-kind85:
+kind81:
 	VPMOVZXWD (DX), Z6
 	VPSLLD    $0x10, Z6, Z6
 	VPMOVZXWD 32(DX), Z14
@@ -17214,18 +18100,18 @@ kind85:
 	VMOVAPS   Z14, Z14
 	VMOVAPS   Z15, Z15
 	VMOVAPS   Z16, Z16
-	JMP       done84
+	JMP       done80
 
-done84:
+done80:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal87
+	JNE    reciprocal83
 	VDIVPS Z2, Z6, Z6
 	VDIVPS Z3, Z14, Z14
 	VDIVPS Z4, Z15, Z15
 	VDIVPS Z5, Z16, Z16
-	JMP    divided88
+	JMP    divided84
 
-reciprocal87:
+reciprocal83:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z17
 	VDIVPS       Z2, Z17, Z17
 	VMULPS       Z17, Z6, Z6
@@ -17239,7 +18125,7 @@ reciprocal87:
 	VDIVPS       Z5, Z17, Z17
 	VMULPS       Z17, Z16, Z16
 
-divided88:
+divided84:
 	VMINPS      Z6, Z8, Z6
 	VMINPS      Z14, Z8, Z14
 	VMINPS      Z15, Z8, Z15
@@ -17312,61 +18198,61 @@ divided88:
 	VPACKUSWB   Z14, Z6, Z6
 	VPERMD      Z6, Z1, Z6
 	CMPB        76(CX), $0x00
-	JNE         around89
+	JNE         around85
 	VMOVDQU64   Z6, (BX)
-	JMP         stored90
+	JMP         stored86
 
-around89:
+around85:
 	VMOVNTDQ Z6, (BX)
 
-stored90:
+stored86:
 	ADDQ $+128, DX
 	ADDQ $+64, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000040, AX
-	JMP  block79
+	JMP  block75
 
-blocks80:
-some91:
+blocks76:
+some87:
 	TESTQ     AX, AX
-	JLE       done92
+	JLE       done88
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded93
+	JEQ       loaded89
 	VMOVUPS.Z (SI), K1, Z2
 
-loaded93:
+loaded89:
 	CMPB      73(CX), $0x00
-	JEQ       loaded94
+	JEQ       loaded90
 	VMOVUPS.Z (DI), K1, Z6
 
-loaded94:
-	CMPB        273(CX), $0x00
-	JNE         kind96
+loaded90:
+	CMPB        281(CX), $0x00
+	JNE         kind92
 	VCVTPH2PS.Z (DX), K1, Z6
-	JMP         done95
+	JMP         done91
 
-kind96:
+kind92:
 	VPMOVZXWD.Z (DX), K1, Z6
 	VPSLLD      $0x10, Z6, Z6
 	VMOVAPS     Z6, Z6
-	JMP         done95
+	JMP         done91
 
-done95:
+done91:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal98
+	JNE    reciprocal94
 	VDIVPS Z2, Z6, Z6
-	JMP    divided99
+	JMP    divided95
 
-reciprocal98:
+reciprocal94:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z2, Z14, Z14
 	VMULPS       Z14, Z6, Z6
 
-divided99:
+divided95:
 	VMINPS      Z6, Z8, Z6
 	VMAXPS      Z6, Z7, Z6
 	VANDPS.BCST all32_7f800000<>+0(SB), Z6, Z14
@@ -17390,10 +18276,10 @@ divided99:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000010, AX
-	JMP         some91
+	JMP         some87
 
-done92:
-	DECQ 264(CX)
+done88:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -17919,7 +18805,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
 	JEQ   none58
 	LEAQ  16640(R8), R9
@@ -18257,7 +19143,7 @@ stored87:
 	JMP  some80
 
 done81:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -18743,7 +19629,7 @@ stored56:
 	JMP  some49
 
 done50:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -19264,7 +20150,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
 	JEQ   none58
 	LEAQ  16640(R8), R9
@@ -19602,7 +20488,7 @@ stored87:
 	JMP  some80
 
 done81:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -20135,7 +21021,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
 	JEQ   none58
 	LEAQ  16640(R8), R9
@@ -20485,7 +21371,7 @@ stored87:
 	JMP  some80
 
 done81:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -21223,7 +22109,7 @@ stored81:
 	JMP  some74
 
 done75:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -21263,7 +22149,7 @@ TEXT ·quantizeAVX2F32I32(SB), NOSPLIT, $256-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -21277,7 +22163,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near5
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near5
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -21294,12 +22180,12 @@ run6:
 	VBROADCASTSS 2560(SI), Y1
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep9
 
 kept10:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share11
 
 begun12:
@@ -21342,12 +22228,12 @@ stored16:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step7
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg17
 	CMPQ R11, AX
 	JEQ  done8
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends18
 
 end19:
@@ -21377,7 +22263,7 @@ share11:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun12
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -21407,7 +22293,7 @@ rest21:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step7
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -21427,9 +22313,9 @@ first20:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone23
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y5
@@ -21458,7 +22344,7 @@ divide4:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near24
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near24
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -21471,12 +22357,12 @@ near24:
 run25:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep28
 
 kept29:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share30
 
 begun31:
@@ -21521,12 +22407,12 @@ stored37:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step26
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg38
 	CMPQ R11, AX
 	JEQ  done27
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends39
 
 end40:
@@ -21556,7 +22442,7 @@ share30:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun31
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -21595,7 +22481,7 @@ rest42:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step26
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -21615,9 +22501,9 @@ first41:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone44
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y4
@@ -22272,7 +23158,7 @@ stored109:
 	JMP  some102
 
 done103:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -22743,7 +23629,7 @@ stored56:
 	JMP  some49
 
 done50:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -23209,7 +24095,7 @@ stored56:
 	JMP  some49
 
 done50:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -23264,7 +24150,7 @@ run6:
 	VBROADCASTSS 2560(SI), Y1
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep9
 
 kept10:
@@ -23275,7 +24161,7 @@ step7:
 	JNE   some11
 
 asked12:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind14
 	VCVTPH2PS (DX)(R11*2), Y5
 	VCVTPH2PS 16(DX)(R11*2), Y6
@@ -23324,7 +24210,7 @@ stored17:
 	CMPQ R11, AX
 	JEQ  done8
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends18
 
 end19:
@@ -23376,7 +24262,7 @@ near20:
 run21:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep24
 
 kept25:
@@ -23387,7 +24273,7 @@ step22:
 	JNE   some26
 
 asked27:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind29
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -23438,7 +24324,7 @@ stored34:
 	CMPQ R11, AX
 	JEQ  done23
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends35
 
 end36:
@@ -23516,7 +24402,7 @@ near46:
 	XORQ R11, R11
 
 group47:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind49
 	VCVTPH2PS (DX)(R11*2), Y7
 	VCVTPH2PS 16(DX)(R11*2), Y8
@@ -23604,7 +24490,7 @@ near57:
 	XORQ R11, R11
 
 group58:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind60
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -23707,7 +24593,7 @@ whole70:
 	PREFETCHT1 (DX)(R11*1)
 
 near71:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind73
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
@@ -23815,7 +24701,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
 	JEQ   none81
 	LEAQ  16640(R8), R9
@@ -23829,7 +24715,7 @@ block82:
 	PREFETCHT1 (DX)(R10*1)
 
 near84:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind86
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -23942,7 +24828,7 @@ block92:
 	PREFETCHT1 (DX)(R8*1)
 
 near94:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind96
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
@@ -24023,7 +24909,7 @@ loaded104:
 	VMOVUPS 32(DI)(R8*4), Y3
 
 loaded105:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind107
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
@@ -24107,7 +24993,7 @@ loaded115:
 	VMOVUPS 32(DI), Y3
 
 loaded116:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind118
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -24173,7 +25059,7 @@ stored123:
 	JMP  some113
 
 done114:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -24203,7 +25089,7 @@ TEXT ·quantizeAVX2H16I32(SB), NOSPLIT, $192-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -24217,7 +25103,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near5
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near5
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -24235,7 +25121,7 @@ run6:
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share9
 
 begun10:
@@ -24244,7 +25130,7 @@ step7:
 	JNE   some11
 
 asked12:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind14
 	VCVTPH2PS (DX)(R11*2), Y5
 	VCVTPH2PS 16(DX)(R11*2), Y6
@@ -24292,7 +25178,7 @@ stored17:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step7
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg18
 	CMPQ R11, AX
 	JEQ  done8
@@ -24316,7 +25202,7 @@ share9:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun10
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -24346,7 +25232,7 @@ rest20:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step7
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -24366,9 +25252,9 @@ first19:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone22
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y5
@@ -24391,7 +25277,7 @@ divide4:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near23
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near23
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -24405,7 +25291,7 @@ run24:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
 	XORQ         R11, R11
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          share27
 
 begun28:
@@ -24414,7 +25300,7 @@ step25:
 	JNE   some29
 
 asked30:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind32
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -24464,7 +25350,7 @@ stored37:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step25
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg38
 	CMPQ R11, AX
 	JEQ  done26
@@ -24488,7 +25374,7 @@ share27:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun28
 	LEAQ 64(SP), BX
 	ADDQ R12, BX
@@ -24527,7 +25413,7 @@ rest40:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step25
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -24547,9 +25433,9 @@ first39:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone42
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  64(SP), Y4
@@ -24588,7 +25474,7 @@ step43:
 strand47:
 	VBROADCASTSS (R10), Y2
 	VBROADCASTSS 1024(R10), Y3
-	CMPB         273(CX), $0x00
+	CMPB         281(CX), $0x00
 	JNE          kind49
 	VCVTPH2PS    (DX), Y4
 	VCVTPH2PS    16(DX), Y5
@@ -24697,7 +25583,7 @@ near61:
 	XORQ R11, R11
 
 group62:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind64
 	VCVTPH2PS (DX)(R11*2), Y7
 	VCVTPH2PS 16(DX)(R11*2), Y8
@@ -24788,7 +25674,7 @@ near72:
 	XORQ R11, R11
 
 group73:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind75
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -24894,7 +25780,7 @@ whole85:
 	PREFETCHT1 (DX)(R11*1)
 
 near86:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind88
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
@@ -25005,7 +25891,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
 	JEQ   none96
 	LEAQ  16640(R8), R9
@@ -25019,7 +25905,7 @@ block97:
 	PREFETCHT1 (DX)(R10*1)
 
 near99:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind101
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -25135,7 +26021,7 @@ block107:
 	PREFETCHT1 (DX)(R8*1)
 
 near109:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind111
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
@@ -25219,7 +26105,7 @@ loaded119:
 	VMOVUPS 32(DI)(R8*4), Y3
 
 loaded120:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind122
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
@@ -25306,7 +26192,7 @@ loaded130:
 	VMOVUPS 32(DI), Y3
 
 loaded131:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind133
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -25375,7 +26261,7 @@ stored138:
 	JMP  some128
 
 done129:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -25405,7 +26291,7 @@ TEXT ·quantizeAVX2F32F32(SB), NOSPLIT, $256-16
 	MOVQ         112(CX), SI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -25419,7 +26305,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near5
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near5
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -25436,12 +26322,12 @@ run6:
 	VBROADCASTSS 2560(SI), Y1
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep9
 
 kept10:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share11
 
 begun12:
@@ -25477,12 +26363,12 @@ stored16:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step7
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg17
 	CMPQ R11, AX
 	JEQ  done8
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends18
 
 end19:
@@ -25512,7 +26398,7 @@ share11:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun12
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -25542,7 +26428,7 @@ rest21:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step7
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -25562,9 +26448,9 @@ first20:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone23
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y5
@@ -25593,7 +26479,7 @@ divide4:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near24
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near24
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -25606,12 +26492,12 @@ near24:
 run25:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep28
 
 kept29:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share30
 
 begun31:
@@ -25649,12 +26535,12 @@ stored37:
 	ADDQ $0x00000010, R11
 	CMPQ R11, DI
 	JLE  step26
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg38
 	CMPQ R11, AX
 	JEQ  done27
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends39
 
 end40:
@@ -25684,7 +26570,7 @@ share30:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun31
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -25723,7 +26609,7 @@ rest42:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step26
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x02, R12
 	LEAQ (BX)(R12*1), BX
@@ -25743,9 +26629,9 @@ first41:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x02, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone44
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y4
@@ -26351,7 +27237,7 @@ stored109:
 	JMP  some102
 
 done103:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -26381,7 +27267,7 @@ TEXT ·quantizeAVX2F64F64(SB), NOSPLIT, $256-16
 	MOVQ         112(CX), SI
 	VBROADCASTSD 56(CX), Y0
 	VBROADCASTSD 64(CX), Y1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -26393,7 +27279,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -26406,12 +27292,12 @@ near4:
 run5:
 	VBROADCASTSD (SI), Y2
 	VBROADCASTSD 1024(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
 	XORQ R11, R11
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share10
 
 begun11:
@@ -26449,12 +27335,12 @@ stored17:
 	ADDQ $0x00000008, R11
 	CMPQ R11, DI
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg18
 	CMPQ R11, AX
 	JEQ  done7
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends19
 
 end20:
@@ -26484,7 +27370,7 @@ share10:
 	MOVQ $-1, DI
 	MOVB $0x00, 76(CX)
 	MOVQ BX, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun11
 	LEAQ 128(SP), BX
 	ADDQ R12, BX
@@ -26523,7 +27409,7 @@ rest22:
 	MOVQ BX, 248(CX)
 	CMPQ R8, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R12
 	SHLQ $0x03, R12
 	LEAQ (BX)(R12*1), BX
@@ -26543,9 +27429,9 @@ first21:
 	MOVQ     $0x00000040, R11
 	SUBQ     R12, R11
 	SHRQ     $0x03, R11
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone24
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     BX, R13
 	SUBQ     R12, R13
 	VMOVDQU  128(SP), Y4
@@ -26981,7 +27867,7 @@ stored73:
 	JMP  some66
 
 done67:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -27036,7 +27922,7 @@ run6:
 	VBROADCASTSS 2560(SI), Y1
 	VBROADCASTSS 3072(SI), Y2
 	VBROADCASTSS 3584(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep9
 
 kept10:
@@ -27047,7 +27933,7 @@ step7:
 	JNE   some11
 
 asked12:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind14
 	VCVTPH2PS (DX)(R11*2), Y5
 	VCVTPH2PS 16(DX)(R11*2), Y6
@@ -27079,7 +27965,7 @@ done13:
 	VROUNDPS    $0x08, Y5, Y5
 	VADDPS      Y4, Y6, Y6
 	VADDPS      Y4, Y5, Y5
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind17
 	VCVTPS2PH   $0x00, Y6, X6
 	VCVTPS2PH   $0x00, Y5, X5
@@ -27122,7 +28008,7 @@ done16:
 	CMPQ R11, AX
 	JEQ  done8
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends23
 
 end24:
@@ -27179,7 +28065,7 @@ near25:
 run26:
 	VBROADCASTSS (SI), Y2
 	VBROADCASTSS 1024(SI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep29
 
 kept30:
@@ -27190,7 +28076,7 @@ step27:
 	JNE   some31
 
 asked32:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind34
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -27224,7 +28110,7 @@ divided37:
 	VMINPS    Y1, Y5, Y5
 	VMAXPS    Y0, Y4, Y4
 	VMAXPS    Y0, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind39
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -27267,7 +28153,7 @@ done38:
 	CMPQ R11, AX
 	JEQ  done28
 	MOVQ DI, R11
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends45
 
 end46:
@@ -27350,7 +28236,7 @@ near56:
 	XORQ R11, R11
 
 group57:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind59
 	VCVTPH2PS (DX)(R11*2), Y7
 	VCVTPH2PS 16(DX)(R11*2), Y8
@@ -27382,7 +28268,7 @@ done58:
 	VROUNDPS    $0x08, Y7, Y7
 	VADDPS      Y6, Y8, Y8
 	VADDPS      Y6, Y7, Y7
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind62
 	VCVTPS2PH   $0x00, Y8, X8
 	VCVTPS2PH   $0x00, Y7, X7
@@ -27469,7 +28355,7 @@ near72:
 	XORQ R11, R11
 
 group73:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind75
 	VCVTPH2PS (DX)(R11*2), Y4
 	VCVTPH2PS 16(DX)(R11*2), Y5
@@ -27512,7 +28398,7 @@ divided78:
 	VMINPS    Y1, Y5, Y5
 	VMAXPS    Y0, Y4, Y4
 	VMAXPS    Y0, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind80
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -27603,7 +28489,7 @@ whole90:
 	PREFETCHT1 (DX)(R11*1)
 
 near91:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind93
 	VCVTPH2PS (DX), Y4
 	VCVTPH2PS 16(DX), Y5
@@ -27646,7 +28532,7 @@ divided96:
 	VMINPS    Y1, Y5, Y5
 	VMAXPS    Y0, Y4, Y4
 	VMAXPS    Y0, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind98
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -27746,7 +28632,7 @@ one1:
 row:
 	MOVQ  DX, 232(CX)
 	MOVQ  BX, 248(CX)
-	MOVQ  320(CX), R8
+	MOVQ  328(CX), R8
 	TESTQ R8, R8
 	JEQ   none107
 	LEAQ  16640(R8), R9
@@ -27760,7 +28646,7 @@ block108:
 	PREFETCHT1 (DX)(R10*1)
 
 near110:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind112
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -27802,7 +28688,7 @@ loaded114:
 	VROUNDPS  $0x08, Y6, Y6
 	VADDPS    Y2, Y7, Y7
 	VADDPS    Y3, Y6, Y6
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind116
 	VCVTPS2PH $0x00, Y7, X7
 	VCVTPS2PH $0x00, Y6, X6
@@ -27904,7 +28790,7 @@ block123:
 	PREFETCHT1 (DX)(R8*1)
 
 near125:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind127
 	VCVTPH2PS (DX), Y10
 	VCVTPH2PS 16(DX), Y11
@@ -27936,7 +28822,7 @@ done126:
 	VROUNDPS    $0x08, Y10, Y10
 	VADDPS      Y2, Y11, Y11
 	VADDPS      Y3, Y10, Y10
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind130
 	VCVTPS2PH   $0x00, Y11, X11
 	VCVTPS2PH   $0x00, Y10, X10
@@ -28016,7 +28902,7 @@ loaded140:
 	VMOVUPS 32(DI)(R8*4), Y3
 
 loaded141:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind143
 	VCVTPH2PS (DX)(R8*2), Y6
 	VCVTPH2PS 16(DX)(R8*2), Y7
@@ -28059,7 +28945,7 @@ divided146:
 	VMINPS    Y5, Y7, Y7
 	VMAXPS    Y4, Y6, Y6
 	VMAXPS    Y4, Y7, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind148
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
@@ -28131,7 +29017,7 @@ loaded156:
 	VMOVUPS 32(DI), Y3
 
 loaded157:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind159
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -28174,7 +29060,7 @@ divided162:
 	VMINPS    Y5, Y7, Y7
 	VMAXPS    Y4, Y6, Y6
 	VMAXPS    Y4, Y7, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind164
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
@@ -28228,7 +29114,7 @@ done163:
 	JMP  some154
 
 done155:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -28262,7 +29148,7 @@ TEXT ·quantizeAVX2F32F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         312(CX), R8
+	MOVQ         320(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -28463,7 +29349,7 @@ stored19:
 	JMP  some12
 
 done13:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -28487,7 +29373,7 @@ TEXT ·quantizeAVX2F64F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         312(CX), R8
+	MOVQ         320(CX), R8
 	VBROADCASTSD (SI), Y0
 	VBROADCASTSD (SI), Y1
 	VBROADCASTSD (DI), Y2
@@ -28694,7 +29580,7 @@ stored19:
 	JMP  some12
 
 done13:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -28718,7 +29604,7 @@ TEXT ·quantizeAVX2H16F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), BX
 	MOVQ         24(CX), SI
 	MOVQ         32(CX), DI
-	MOVQ         312(CX), R8
+	MOVQ         320(CX), R8
 	VBROADCASTSS (SI), Y0
 	VBROADCASTSS (SI), Y1
 	VBROADCASTSS (DI), Y2
@@ -28755,7 +29641,7 @@ loaded6:
 	VMOVUPS 32(DI)(R9*4), Y2
 
 loaded7:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind9
 	VCVTPH2PS (DX)(R9*2), Y2
 	VCVTPH2PS 16(DX)(R9*2), Y5
@@ -28859,7 +29745,7 @@ loaded17:
 	VMOVUPS 32(DI), Y2
 
 loaded18:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind20
 	VCVTPH2PS (DX), Y2
 	VCVTPH2PS 16(DX), Y5
@@ -28945,7 +29831,7 @@ stored25:
 	JMP  some15
 
 done16:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX

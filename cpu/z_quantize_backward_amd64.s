@@ -20,7 +20,9 @@ TEXT ·quantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
+	JNE          shared3
+	CMPB         284(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -30,278 +32,438 @@ TEXT ·quantizeBackwardAVX512F32F32F32(SB), NOSPLIT, $64-16
 	JEQ          other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -64(AX), R8
-	MOVQ 80(CX), R10
-	MOVQ DX, R11
-	MOVQ BX, R12
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -64(AX), R8
+	MOVQ        80(CX), R11
+	MOVQ        DX, R12
+	MOVQ        BX, R13
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        SI, R14
+	ANDQ        $0x3f, R14
+	MOVQ        SI, R10
+	SUBQ        R14, R10
+	SHRQ        $0x02, R14
+	NEGQ        R14
+	ADDQ        $0x10, R14
+	MOVQ        R14, 256(CX)
+	VMOVDQU64   (R10), Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z4
+	VPERMPS     Z2, Z4, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
 
+near6:
 run5:
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS 1024(DI), Z3
-	XORQ         R14, R14
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS 1024(DI), Z5
+	XORQ         R15, R15
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R14, R8
-	JGT  rest11
+whole7:
+	CMPQ R15, R8
+	JGT  rest12
 
-next10:
-	TESTQ R10, R10
-	JNE   some12
+next11:
+	TESTQ R11, R11
+	JNE   some13
 
-asked13:
-	VMOVUPS (BX)(R14*4), Z4
-	VMOVUPS 64(BX)(R14*4), Z5
-	VMOVUPS 128(BX)(R14*4), Z6
-	VMOVUPS 192(BX)(R14*4), Z7
+asked14:
+	VMOVUPS (BX)(R15*4), Z6
+	VMOVUPS 64(BX)(R15*4), Z7
+	VMOVUPS 128(BX)(R15*4), Z8
+	VMOVUPS 192(BX)(R15*4), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal14
-	VDIVPS  Z2, Z4, Z4
-	VDIVPS  Z2, Z5, Z5
-	VDIVPS  Z2, Z6, Z6
-	VDIVPS  Z2, Z7, Z7
+	JNE     reciprocal15
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
+	VDIVPS  Z4, Z8, Z8
+	VDIVPS  Z4, Z9, Z9
 
-divided15:
-	VRNDSCALEPS $0x08, Z4, Z4
-	VRNDSCALEPS $0x08, Z5, Z5
+divided16:
 	VRNDSCALEPS $0x08, Z6, Z6
 	VRNDSCALEPS $0x08, Z7, Z7
-	VADDPS      Z3, Z4, Z4
-	VADDPS      Z3, Z5, Z5
-	VADDPS      Z3, Z6, Z6
-	VADDPS      Z3, Z7, Z7
-	VCMPPS      $0x1d, Z0, Z4, K1
-	VCMPPS      $0x1d, Z0, Z5, K2
-	VCMPPS      $0x1d, Z0, Z6, K3
-	VCMPPS      $0x1d, Z0, Z7, K4
-	VCMPPS      $0x12, Z1, Z4, K1, K1
-	VCMPPS      $0x12, Z1, Z5, K2, K2
-	VCMPPS      $0x12, Z1, Z6, K3, K3
-	VCMPPS      $0x12, Z1, Z7, K4, K4
-	VMOVUPS     (DX)(R14*4), Z4
-	VMOVUPS     64(DX)(R14*4), Z5
-	VMOVUPS     128(DX)(R14*4), Z6
-	VMOVUPS     192(DX)(R14*4), Z7
-	VDIVPS      Z2, Z4, Z4
-	VDIVPS      Z2, Z5, Z5
-	VDIVPS      Z2, Z6, Z6
-	VDIVPS      Z2, Z7, Z7
-	VMOVAPS.Z   Z4, K1, Z4
-	VMOVAPS.Z   Z5, K2, Z5
-	VMOVAPS.Z   Z6, K3, Z6
-	VMOVAPS.Z   Z7, K4, Z7
+	VRNDSCALEPS $0x08, Z8, Z8
+	VRNDSCALEPS $0x08, Z9, Z9
+	VADDPS      Z5, Z6, Z6
+	VADDPS      Z5, Z7, Z7
+	VADDPS      Z5, Z8, Z8
+	VADDPS      Z5, Z9, Z9
+	VCMPPS      $0x1d, Z0, Z6, K1
+	VCMPPS      $0x1d, Z0, Z7, K2
+	VCMPPS      $0x1d, Z0, Z8, K3
+	VCMPPS      $0x1d, Z0, Z9, K4
+	VCMPPS      $0x12, Z1, Z6, K1, K1
+	VCMPPS      $0x12, Z1, Z7, K2, K2
+	VCMPPS      $0x12, Z1, Z8, K3, K3
+	VCMPPS      $0x12, Z1, Z9, K4, K4
+	VMOVUPS     (DX)(R15*4), Z6
+	VMOVUPS     64(DX)(R15*4), Z7
+	VMOVUPS     128(DX)(R15*4), Z8
+	VMOVUPS     192(DX)(R15*4), Z9
+	VDIVPS      Z4, Z6, Z6
+	VDIVPS      Z4, Z7, Z7
+	VDIVPS      Z4, Z8, Z8
+	VDIVPS      Z4, Z9, Z9
+	VMOVAPS.Z   Z6, K1, Z6
+	VMOVAPS.Z   Z7, K2, Z7
+	VMOVAPS.Z   Z8, K3, Z8
+	VMOVAPS.Z   Z9, K4, Z9
+	CMPB        284(CX), $0x00
+	JNE         join17
 	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU64   Z4, (SI)(R14*4)
-	VMOVDQU64   Z5, 64(SI)(R14*4)
-	VMOVDQU64   Z6, 128(SI)(R14*4)
-	VMOVDQU64   Z7, 192(SI)(R14*4)
+	JNE         around19
+	VMOVDQU64   Z6, (SI)(R15*4)
+	VMOVDQU64   Z7, 64(SI)(R15*4)
+	VMOVDQU64   Z8, 128(SI)(R15*4)
+	VMOVDQU64   Z9, 192(SI)(R15*4)
 
-stored17:
-	ADDQ $0x00000040, R14
-	CMPQ R14, R8
-	JLE  next10
+stored20:
+joined18:
+	ADDQ $0x00000040, R15
+	CMPQ R15, R8
+	JLE  next11
 
-rest11:
-	MOVQ AX, R13
-	SUBQ R14, R13
+rest12:
+	MOVQ  AX, R14
+	SUBQ  R15, R14
+	JEQ   done9
+	CMPQ  R14, $0x00000020
+	JLT   fewer21
+	TESTQ R11, R11
+	JNE   some22
 
-line18:
-	CMPQ  R13, $0x00000010
-	JLT   lines19
-	TESTQ R10, R10
-	JNE   some20
-
-asked21:
-	VMOVUPS (BX)(R14*4), Z4
+asked23:
+	VMOVUPS (BX)(R15*4), Z6
+	VMOVUPS 64(BX)(R15*4), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
-	VDIVPS  Z2, Z4, Z4
+	JNE     reciprocal24
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
 
-divided23:
-	VRNDSCALEPS $0x08, Z4, Z4
-	VADDPS      Z3, Z4, Z4
-	VCMPPS      $0x1d, Z0, Z4, K1
-	VCMPPS      $0x12, Z1, Z4, K1, K1
-	VMOVUPS     (DX)(R14*4), Z4
-	VDIVPS      Z2, Z4, Z4
-	VMOVAPS.Z   Z4, K1, Z4
+divided25:
+	VRNDSCALEPS $0x08, Z6, Z6
+	VRNDSCALEPS $0x08, Z7, Z7
+	VADDPS      Z5, Z6, Z6
+	VADDPS      Z5, Z7, Z7
+	VCMPPS      $0x1d, Z0, Z6, K1
+	VCMPPS      $0x1d, Z0, Z7, K2
+	VCMPPS      $0x12, Z1, Z6, K1, K1
+	VCMPPS      $0x12, Z1, Z7, K2, K2
+	VMOVUPS     (DX)(R15*4), Z6
+	VMOVUPS     64(DX)(R15*4), Z7
+	VDIVPS      Z4, Z6, Z6
+	VDIVPS      Z4, Z7, Z7
+	VMOVAPS.Z   Z6, K1, Z6
+	VMOVAPS.Z   Z7, K2, Z7
+	CMPB        284(CX), $0x00
+	JNE         join26
 	CMPB        76(CX), $0x00
-	JNE         around24
-	VMOVDQU64   Z4, (SI)(R14*4)
+	JNE         around28
+	VMOVDQU64   Z6, (SI)(R15*4)
+	VMOVDQU64   Z7, 64(SI)(R15*4)
 
-stored25:
-	ADDQ $0x00000010, R14
-	SUBQ $0x00000010, R13
-	JMP  line18
+stored29:
+joined27:
+	ADDQ $0x00000020, R15
+	SUBQ $0x00000020, R14
 
-lines19:
-	CMPB 275(CX), $0x00
-	JNE  tail26
+fewer21:
+	CMPQ  R14, $0x00000010
+	JLT   fewer30
+	TESTQ R11, R11
+	JNE   some31
 
-some7:
-some27:
-	TESTQ R13, R13
-	JLE   done28
-	MOVQ  $-1, R15
-	BZHIQ R13, R15, R15
-	KMOVW R15, K1
-	TESTQ R10, R10
-	JNE   some29
+asked32:
+	VMOVUPS (BX)(R15*4), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal33
+	VDIVPS  Z4, Z6, Z6
 
-asked30:
-	VMOVUPS.Z (BX)(R14*4), K1, Z4
+divided34:
+	VRNDSCALEPS $0x08, Z6, Z6
+	VADDPS      Z5, Z6, Z6
+	VCMPPS      $0x1d, Z0, Z6, K1
+	VCMPPS      $0x12, Z1, Z6, K1, K1
+	VMOVUPS     (DX)(R15*4), Z6
+	VDIVPS      Z4, Z6, Z6
+	VMOVAPS.Z   Z6, K1, Z6
+	CMPB        284(CX), $0x00
+	JNE         join35
+	CMPB        76(CX), $0x00
+	JNE         around37
+	VMOVDQU64   Z6, (SI)(R15*4)
+
+stored38:
+joined36:
+	ADDQ $0x00000010, R15
+	SUBQ $0x00000010, R14
+
+fewer30:
+	CMPB 283(CX), $0x00
+	JNE  tail39
+
+some8:
+some40:
+	TESTQ R14, R14
+	JLE   done41
+	MOVQ  $-1, BP
+	BZHIQ R14, BP, BP
+	KMOVW BP, K1
+	TESTQ R11, R11
+	JNE   some42
+
+asked43:
+	VMOVUPS.Z (BX)(R15*4), K1, Z6
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Z2, Z4, Z4
+	JNE       reciprocal44
+	VDIVPS    Z4, Z6, Z6
 
-divided32:
-	VRNDSCALEPS $0x08, Z4, Z4
-	VADDPS      Z3, Z4, Z4
-	VCMPPS      $0x1d, Z0, Z4, K2
-	VCMPPS      $0x12, Z1, Z4, K2, K2
-	VMOVUPS.Z   (DX)(R14*4), K1, Z4
-	VDIVPS      Z2, Z4, Z4
-	VMOVAPS.Z   Z4, K2, Z4
-	VMOVUPS     Z4, K1, (SI)(R14*4)
-	ADDQ        $0x00000010, R14
-	SUBQ        $0x00000010, R13
-	JMP         some27
+divided45:
+	VRNDSCALEPS $0x08, Z6, Z6
+	VADDPS      Z5, Z6, Z6
+	VCMPPS      $0x1d, Z0, Z6, K2
+	VCMPPS      $0x12, Z1, Z6, K2, K2
+	VMOVUPS.Z   (DX)(R15*4), K1, Z6
+	VDIVPS      Z4, Z6, Z6
+	VMOVAPS.Z   Z6, K2, Z6
+	CMPB        284(CX), $0x00
+	JNE         join46
+	VMOVUPS     Z6, K1, (SI)(R15*4)
 
-done28:
-	CMPB 275(CX), $0x00
-	JNE  taken33
+joined47:
+	ADDQ $0x00000010, R15
+	SUBQ $0x00000010, R14
+	JMP  some40
 
-done8:
-	ADDQ 152(CX), R11
-	MOVQ R11, DX
-	ADDQ 184(CX), R12
-	MOVQ R12, BX
-	ADDQ 216(CX), SI
-	ADDQ $0x00000004, DI
-	DECQ R9
-	JNE  run5
+done41:
+	CMPB 283(CX), $0x00
+	JNE  taken48
+
+done9:
+	ADDQ      152(CX), R12
+	MOVQ      R12, DX
+	ADDQ      184(CX), R13
+	MOVQ      R13, BX
+	ADDQ      216(CX), SI
+	ADDQ      $0x00000004, DI
+	DECQ      R9
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none49
+	MOVQ      $0x00000010, R14
+	SUBQ      256(CX), R14
+	JEQ       none49
+	MOVQ      $-1, AX
+	BZHIQ     R14, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z2, Z3, Z0
+	VMOVDQU32 Z0, K1, (R10)
+
+none49:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ SI, R15
-	ANDQ $0x3f, R15
-	JEQ  whole6
-	MOVQ $0x00000040, R13
-	SUBQ R15, R13
-	SHRQ $0x02, R13
+head10:
+	MOVQ SI, BP
+	ANDQ $0x3f, BP
+	JEQ  whole7
+	MOVQ $0x00000040, R14
+	SUBQ BP, R14
+	SHRQ $0x02, R14
 	MOVQ SI, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), SI
-	ADDQ R15, SI
-	JMP  some7
+	ADDQ BP, SI
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R10*1), R13
-	PREFETCHT1 (R13)(R14*4)
-	PREFETCHT1 64(R13)(R14*4)
-	PREFETCHT1 128(R13)(R14*4)
-	PREFETCHT1 192(R13)(R14*4)
-	LEAQ       (BX)(R10*1), R13
-	PREFETCHT1 (R13)(R14*4)
-	PREFETCHT1 64(R13)(R14*4)
-	PREFETCHT1 128(R13)(R14*4)
-	PREFETCHT1 192(R13)(R14*4)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R11*1), R14
+	PREFETCHT1 (R14)(R15*4)
+	PREFETCHT1 64(R14)(R15*4)
+	PREFETCHT1 128(R14)(R15*4)
+	PREFETCHT1 192(R14)(R15*4)
+	LEAQ       (BX)(R11*1), R14
+	PREFETCHT1 (R14)(R15*4)
+	PREFETCHT1 64(R14)(R15*4)
+	PREFETCHT1 128(R14)(R15*4)
+	PREFETCHT1 192(R14)(R15*4)
+	JMP        asked14
 
-reciprocal14:
+reciprocal15:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z8, Z8
+	VBROADCASTSS all32_3f800000<>+0(SB), Z10
+	VDIVPS       Z4, Z10, Z10
+	VMULPS       Z10, Z9, Z9
+	JMP          divided16
+
+around19:
+	VMOVNTDQ Z6, (SI)(R15*4)
+	VMOVNTDQ Z7, 64(SI)(R15*4)
+	VMOVNTDQ Z8, 128(SI)(R15*4)
+	VMOVNTDQ Z9, 192(SI)(R15*4)
+	JMP      stored20
+
+join17:
+	VMOVDQA64 Z3, Z10
+	VPERMI2PS Z6, Z2, Z10
+	VMOVNTDQ  Z10, (R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z8, Z7, Z2
+	VMOVNTDQ  Z2, 128(R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z9, Z8, Z2
+	VMOVNTDQ  Z2, 192(R10)
+	VMOVDQA64 Z9, Z2
+	ADDQ      $0x00000100, R10
+	JMP       joined18
+
+some22:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	PREFETCHT1 64(BP)(R15*4)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	PREFETCHT1 64(BP)(R15*4)
+	JMP        asked23
+
+reciprocal24:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z4, Z4
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
-	VMULPS       Z8, Z5, Z5
-	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
+	VDIVPS       Z4, Z8, Z8
 	VMULPS       Z8, Z6, Z6
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
-	VDIVPS       Z2, Z8, Z8
+	VDIVPS       Z4, Z8, Z8
 	VMULPS       Z8, Z7, Z7
-	JMP          divided15
+	JMP          divided25
 
-around16:
-	VMOVNTDQ Z4, (SI)(R14*4)
-	VMOVNTDQ Z5, 64(SI)(R14*4)
-	VMOVNTDQ Z6, 128(SI)(R14*4)
-	VMOVNTDQ Z7, 192(SI)(R14*4)
-	JMP      stored17
+around28:
+	VMOVNTDQ Z6, (SI)(R15*4)
+	VMOVNTDQ Z7, 64(SI)(R15*4)
+	JMP      stored29
 
-some20:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*4)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*4)
-	JMP        asked21
+join26:
+	VMOVDQA64 Z3, Z8
+	VPERMI2PS Z6, Z2, Z8
+	VMOVNTDQ  Z8, (R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R10)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000080, R10
+	JMP       joined27
 
-reciprocal22:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z5
-	VDIVPS       Z2, Z5, Z5
-	VMULPS       Z5, Z4, Z4
-	JMP          divided23
+some31:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	JMP        asked32
 
-around24:
-	VMOVNTDQ Z4, (SI)(R14*4)
-	JMP      stored25
+reciprocal33:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided34
 
-tail26:
-	TESTQ R13, R13
-	JEQ   done8
+around37:
+	VMOVNTDQ Z6, (SI)(R15*4)
+	JMP      stored38
+
+join35:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PS Z6, Z2, Z7
+	VMOVNTDQ  Z7, (R10)
+	VMOVDQA64 Z6, Z2
+	ADDQ      $0x00000040, R10
+	JMP       joined36
+
+tail39:
+	TESTQ R14, R14
+	JEQ   done9
 	MOVQ  SI, 248(CX)
 	CMPQ  R9, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R14, R15
-	SHLQ  $0x02, R15
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R15, BP
+	SHLQ  $0x02, BP
 	LEAQ  (SP), SI
-	SUBQ  R15, SI
-	JMP   some7
+	SUBQ  BP, SI
+	JMP   some8
 
-some29:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*4)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*4)
-	JMP        asked30
+some42:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	JMP        asked43
 
-reciprocal31:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z5
-	VDIVPS       Z2, Z5, Z5
-	VMULPS       Z5, Z4, Z4
-	JMP          divided32
+reciprocal44:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z7
+	VDIVPS       Z4, Z7, Z7
+	VMULPS       Z7, Z6, Z6
+	JMP          divided45
 
-taken33:
-	ADDQ      R13, R14
+join46:
+	VMOVDQA64   Z3, Z7
+	VPERMI2PS   Z6, Z2, Z7
+	SUBQ        R14, 256(CX)
+	JG          part50
+	VMOVNTDQ    Z7, (R10)
+	ADDQ        $0x00000040, R10
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z6, Z3, Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z6
+	VPERMPS     Z2, Z6, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+	JMP         kept51
+
+part50:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z2
+	VPERMPS     Z7, Z2, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+kept51:
+	JMP joined47
+
+taken48:
+	ADDQ      R14, R15
 	MOVQ      248(CX), SI
-	CMPQ      R14, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R14, R13
-	SHLQ      $0x02, R13
-	ADDQ      SI, R13
-	VMOVDQU64 (SP), Z4
-	VMOVNTDQ  Z4, -64(R13)
-	JMP       whole6
+	CMPQ      R15, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R15, R14
+	SHLQ      $0x02, R14
+	ADDQ      SI, R14
+	VMOVDQU64 (SP), Z6
+	VMOVNTDQ  Z6, -64(R14)
+	JMP       whole7
 
 other2:
-step34:
+step52:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned54
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -311,24 +473,24 @@ step34:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some37
+	JMP     some55
 
-aligned36:
-turn38:
+aligned54:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns58
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand41:
+strand59:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block39:
+block57:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near42
+	JEQ        near60
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -338,20 +500,20 @@ block39:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 
-near42:
+near60:
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z5
 	VMOVUPS 128(BX), Z6
 	VMOVUPS 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal61
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
 	VDIVPS  Z2, Z7, Z7
-	JMP     divided44
+	JMP     divided62
 
-reciprocal43:
+reciprocal61:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z8
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z4, Z4
@@ -365,7 +527,7 @@ reciprocal43:
 	VDIVPS       Z2, Z8, Z8
 	VMULPS       Z8, Z7, Z7
 
-divided44:
+divided62:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VRNDSCALEPS $0x08, Z5, Z5
 	VRNDSCALEPS $0x08, Z6, Z6
@@ -395,70 +557,70 @@ divided44:
 	VMOVAPS.Z   Z6, K3, Z6
 	VMOVAPS.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around45
+	JNE         around63
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored46
+	JMP         stored64
 
-around45:
+around63:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored46:
+stored64:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000040, R10
-	JNE  block39
+	JNE  block57
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand41
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn56
 
-turns40:
-some37:
-some47:
+turns58:
+some55:
+some65:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done66
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near49
+	JEQ        near67
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near49:
+near67:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand50:
+strand68:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	VMOVUPS.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal69
 	VDIVPS       Z2, Z4, Z4
-	JMP          divided52
+	JMP          divided70
 
-reciprocal51:
+reciprocal69:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VDIVPS       Z2, Z5, Z5
 	VMULPS       Z5, Z4, Z4
 
-divided52:
+divided70:
 	VRNDSCALEPS $0x08, Z4, Z4
 	VADDPS      Z3, Z4, Z3
 	VCMPPS      $0x1d, Z0, Z3, K2
@@ -475,7 +637,7 @@ divided52:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000004, R11
 	DECQ        R10
-	JNE         strand50
+	JNE         strand68
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -486,21 +648,21 @@ divided52:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000010, AX
-	JMP         some47
+	JMP         some65
 
-done48:
+done66:
 	TESTQ R8, R8
-	JL    whole53
+	JL    whole71
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	LEAQ  (SI)(AX*4), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned36
+	JMP   aligned54
 
-whole53:
+whole71:
 	DECQ R9
-	JEQ  steps35
+	JEQ  steps53
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -509,9 +671,9 @@ whole53:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step52
 
-steps35:
+steps53:
 	VZEROUPPER
 	RET
 
@@ -532,12 +694,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block55:
+block73:
 	CMPQ       AX, $0x00000040
-	JLT        blocks56
+	JLT        blocks74
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near57
+	JEQ        near75
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -547,36 +709,36 @@ block55:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near57:
+near75:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded76
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded58:
+loaded76:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded77
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z5
 	VMOVUPS 128(R8), Z6
 	VMOVUPS 192(R8), Z7
 
-loaded59:
+loaded77:
 	VMOVUPS (BX), Z10
 	VMOVUPS 64(BX), Z11
 	VMOVUPS 128(BX), Z12
 	VMOVUPS 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal78
 	VDIVPS  Z0, Z10, Z10
 	VDIVPS  Z1, Z11, Z11
 	VDIVPS  Z2, Z12, Z12
 	VDIVPS  Z3, Z13, Z13
-	JMP     divided61
+	JMP     divided79
 
-reciprocal60:
+reciprocal78:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z14
 	VDIVPS       Z0, Z14, Z14
 	VMULPS       Z14, Z10, Z10
@@ -590,7 +752,7 @@ reciprocal60:
 	VDIVPS       Z3, Z14, Z14
 	VMULPS       Z14, Z13, Z13
 
-divided61:
+divided79:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
 	VRNDSCALEPS $0x08, Z12, Z12
@@ -620,57 +782,57 @@ divided61:
 	VMOVAPS.Z   Z12, K3, Z12
 	VMOVAPS.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around62
+	JNE         around80
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored63
+	JMP         stored81
 
-around62:
+around80:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored63:
+stored81:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block55
+	JMP  block73
 
-blocks56:
-some64:
+blocks74:
+some82:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done83
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded84
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded66:
+loaded84:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded85
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded67:
+loaded85:
 	VMOVUPS.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal86
 	VDIVPS    Z0, Z10, Z10
-	JMP       divided69
+	JMP       divided87
 
-reciprocal68:
+reciprocal86:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z0, Z11, Z11
 	VMULPS       Z11, Z10, Z10
 
-divided69:
+divided87:
 	VRNDSCALEPS $0x08, Z10, Z10
 	VADDPS      Z4, Z10, Z10
 	VCMPPS      $0x1d, Z8, Z10, K2
@@ -685,10 +847,10 @@ divided69:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000010, AX
-	JMP         some64
+	JMP         some82
 
-done65:
-	DECQ 264(CX)
+done83:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -704,6 +866,24 @@ done65:
 last:
 	VZEROUPPER
 	RET
+
+DATA numbers16x32<>+0(SB)/1, $0x00
+DATA numbers16x32<>+1(SB)/1, $0x01
+DATA numbers16x32<>+2(SB)/1, $0x02
+DATA numbers16x32<>+3(SB)/1, $0x03
+DATA numbers16x32<>+4(SB)/1, $0x04
+DATA numbers16x32<>+5(SB)/1, $0x05
+DATA numbers16x32<>+6(SB)/1, $0x06
+DATA numbers16x32<>+7(SB)/1, $0x07
+DATA numbers16x32<>+8(SB)/1, $0x08
+DATA numbers16x32<>+9(SB)/1, $0x09
+DATA numbers16x32<>+10(SB)/1, $0x0a
+DATA numbers16x32<>+11(SB)/1, $0x0b
+DATA numbers16x32<>+12(SB)/1, $0x0c
+DATA numbers16x32<>+13(SB)/1, $0x0d
+DATA numbers16x32<>+14(SB)/1, $0x0e
+DATA numbers16x32<>+15(SB)/1, $0x0f
+GLOBL numbers16x32<>(SB), RODATA|NOPTR, $16
 
 DATA all32_3f800000<>+0(SB)/4, $0x3f800000
 DATA all32_3f800000<>+4(SB)/4, $0x3f800000
@@ -731,7 +911,9 @@ TEXT ·quantizeBackwardAVX512F64F64F64(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), DI
 	VBROADCASTSD 56(CX), Z0
 	VBROADCASTSD 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
+	JNE          shared3
+	CMPB         284(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -741,278 +923,382 @@ TEXT ·quantizeBackwardAVX512F64F64F64(SB), NOSPLIT, $64-16
 	JEQ          other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -32(AX), R8
-	MOVQ 80(CX), R10
-	MOVQ DX, R11
-	MOVQ BX, R12
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -32(AX), R8
+	MOVQ        80(CX), R11
+	MOVQ        DX, R12
+	MOVQ        BX, R13
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        SI, R14
+	ANDQ        $0x3f, R14
+	MOVQ        SI, R10
+	SUBQ        R14, R10
+	SHRQ        $0x03, R14
+	NEGQ        R14
+	ADDQ        $0x08, R14
+	MOVQ        R14, 256(CX)
+	VMOVDQU64   (R10), Z2
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z4
+	VPERMPD     Z2, Z4, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
 
+near6:
 run5:
-	VBROADCASTSD (DI), Z2
-	VBROADCASTSD 1024(DI), Z3
-	XORQ         R14, R14
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD 1024(DI), Z5
+	XORQ         R15, R15
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R14, R8
-	JGT  rest11
+whole7:
+	CMPQ R15, R8
+	JGT  rest12
 
-next10:
-	TESTQ R10, R10
-	JNE   some12
+next11:
+	TESTQ R11, R11
+	JNE   some13
 
-asked13:
-	VMOVUPD (BX)(R14*8), Z4
-	VMOVUPD 64(BX)(R14*8), Z5
-	VMOVUPD 128(BX)(R14*8), Z6
-	VMOVUPD 192(BX)(R14*8), Z7
+asked14:
+	VMOVUPD (BX)(R15*8), Z6
+	VMOVUPD 64(BX)(R15*8), Z7
+	VMOVUPD 128(BX)(R15*8), Z8
+	VMOVUPD 192(BX)(R15*8), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal14
-	VDIVPD  Z2, Z4, Z4
-	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z6, Z6
-	VDIVPD  Z2, Z7, Z7
+	JNE     reciprocal15
+	VDIVPD  Z4, Z6, Z6
+	VDIVPD  Z4, Z7, Z7
+	VDIVPD  Z4, Z8, Z8
+	VDIVPD  Z4, Z9, Z9
 
-divided15:
-	VRNDSCALEPD $0x08, Z4, Z4
-	VRNDSCALEPD $0x08, Z5, Z5
+divided16:
 	VRNDSCALEPD $0x08, Z6, Z6
 	VRNDSCALEPD $0x08, Z7, Z7
-	VADDPD      Z3, Z4, Z4
-	VADDPD      Z3, Z5, Z5
-	VADDPD      Z3, Z6, Z6
-	VADDPD      Z3, Z7, Z7
-	VCMPPD      $0x1d, Z0, Z4, K1
-	VCMPPD      $0x1d, Z0, Z5, K2
-	VCMPPD      $0x1d, Z0, Z6, K3
-	VCMPPD      $0x1d, Z0, Z7, K4
-	VCMPPD      $0x12, Z1, Z4, K1, K1
-	VCMPPD      $0x12, Z1, Z5, K2, K2
-	VCMPPD      $0x12, Z1, Z6, K3, K3
-	VCMPPD      $0x12, Z1, Z7, K4, K4
-	VMOVUPD     (DX)(R14*8), Z4
-	VMOVUPD     64(DX)(R14*8), Z5
-	VMOVUPD     128(DX)(R14*8), Z6
-	VMOVUPD     192(DX)(R14*8), Z7
-	VDIVPD      Z2, Z4, Z4
-	VDIVPD      Z2, Z5, Z5
-	VDIVPD      Z2, Z6, Z6
-	VDIVPD      Z2, Z7, Z7
-	VMOVAPD.Z   Z4, K1, Z4
-	VMOVAPD.Z   Z5, K2, Z5
-	VMOVAPD.Z   Z6, K3, Z6
-	VMOVAPD.Z   Z7, K4, Z7
+	VRNDSCALEPD $0x08, Z8, Z8
+	VRNDSCALEPD $0x08, Z9, Z9
+	VADDPD      Z5, Z6, Z6
+	VADDPD      Z5, Z7, Z7
+	VADDPD      Z5, Z8, Z8
+	VADDPD      Z5, Z9, Z9
+	VCMPPD      $0x1d, Z0, Z6, K1
+	VCMPPD      $0x1d, Z0, Z7, K2
+	VCMPPD      $0x1d, Z0, Z8, K3
+	VCMPPD      $0x1d, Z0, Z9, K4
+	VCMPPD      $0x12, Z1, Z6, K1, K1
+	VCMPPD      $0x12, Z1, Z7, K2, K2
+	VCMPPD      $0x12, Z1, Z8, K3, K3
+	VCMPPD      $0x12, Z1, Z9, K4, K4
+	VMOVUPD     (DX)(R15*8), Z6
+	VMOVUPD     64(DX)(R15*8), Z7
+	VMOVUPD     128(DX)(R15*8), Z8
+	VMOVUPD     192(DX)(R15*8), Z9
+	VDIVPD      Z4, Z6, Z6
+	VDIVPD      Z4, Z7, Z7
+	VDIVPD      Z4, Z8, Z8
+	VDIVPD      Z4, Z9, Z9
+	VMOVAPD.Z   Z6, K1, Z6
+	VMOVAPD.Z   Z7, K2, Z7
+	VMOVAPD.Z   Z8, K3, Z8
+	VMOVAPD.Z   Z9, K4, Z9
+	CMPB        284(CX), $0x00
+	JNE         join17
 	CMPB        76(CX), $0x00
-	JNE         around16
-	VMOVDQU64   Z4, (SI)(R14*8)
-	VMOVDQU64   Z5, 64(SI)(R14*8)
-	VMOVDQU64   Z6, 128(SI)(R14*8)
-	VMOVDQU64   Z7, 192(SI)(R14*8)
+	JNE         around19
+	VMOVDQU64   Z6, (SI)(R15*8)
+	VMOVDQU64   Z7, 64(SI)(R15*8)
+	VMOVDQU64   Z8, 128(SI)(R15*8)
+	VMOVDQU64   Z9, 192(SI)(R15*8)
 
-stored17:
-	ADDQ $0x00000020, R14
-	CMPQ R14, R8
-	JLE  next10
+stored20:
+joined18:
+	ADDQ $0x00000020, R15
+	CMPQ R15, R8
+	JLE  next11
 
-rest11:
-	MOVQ AX, R13
-	SUBQ R14, R13
+rest12:
+	MOVQ  AX, R14
+	SUBQ  R15, R14
+	JEQ   done9
+	CMPQ  R14, $0x00000010
+	JLT   fewer21
+	TESTQ R11, R11
+	JNE   some22
 
-line18:
-	CMPQ  R13, $0x00000008
-	JLT   lines19
-	TESTQ R10, R10
-	JNE   some20
-
-asked21:
-	VMOVUPD (BX)(R14*8), Z4
+asked23:
+	VMOVUPD (BX)(R15*8), Z6
+	VMOVUPD 64(BX)(R15*8), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
-	VDIVPD  Z2, Z4, Z4
+	JNE     reciprocal24
+	VDIVPD  Z4, Z6, Z6
+	VDIVPD  Z4, Z7, Z7
 
-divided23:
-	VRNDSCALEPD $0x08, Z4, Z4
-	VADDPD      Z3, Z4, Z4
-	VCMPPD      $0x1d, Z0, Z4, K1
-	VCMPPD      $0x12, Z1, Z4, K1, K1
-	VMOVUPD     (DX)(R14*8), Z4
-	VDIVPD      Z2, Z4, Z4
-	VMOVAPD.Z   Z4, K1, Z4
+divided25:
+	VRNDSCALEPD $0x08, Z6, Z6
+	VRNDSCALEPD $0x08, Z7, Z7
+	VADDPD      Z5, Z6, Z6
+	VADDPD      Z5, Z7, Z7
+	VCMPPD      $0x1d, Z0, Z6, K1
+	VCMPPD      $0x1d, Z0, Z7, K2
+	VCMPPD      $0x12, Z1, Z6, K1, K1
+	VCMPPD      $0x12, Z1, Z7, K2, K2
+	VMOVUPD     (DX)(R15*8), Z6
+	VMOVUPD     64(DX)(R15*8), Z7
+	VDIVPD      Z4, Z6, Z6
+	VDIVPD      Z4, Z7, Z7
+	VMOVAPD.Z   Z6, K1, Z6
+	VMOVAPD.Z   Z7, K2, Z7
+	CMPB        284(CX), $0x00
+	JNE         join26
 	CMPB        76(CX), $0x00
-	JNE         around24
-	VMOVDQU64   Z4, (SI)(R14*8)
+	JNE         around28
+	VMOVDQU64   Z6, (SI)(R15*8)
+	VMOVDQU64   Z7, 64(SI)(R15*8)
 
-stored25:
-	ADDQ $0x00000008, R14
-	SUBQ $0x00000008, R13
-	JMP  line18
+stored29:
+joined27:
+	ADDQ $0x00000010, R15
+	SUBQ $0x00000010, R14
 
-lines19:
-	CMPB 275(CX), $0x00
-	JNE  tail26
+fewer21:
+	CMPB 283(CX), $0x00
+	JNE  tail30
 
-some7:
-some27:
-	TESTQ R13, R13
-	JLE   done28
-	MOVQ  $-1, R15
-	BZHIQ R13, R15, R15
-	KMOVW R15, K1
-	TESTQ R10, R10
-	JNE   some29
+some8:
+some31:
+	TESTQ R14, R14
+	JLE   done32
+	MOVQ  $-1, BP
+	BZHIQ R14, BP, BP
+	KMOVW BP, K1
+	TESTQ R11, R11
+	JNE   some33
 
-asked30:
-	VMOVUPD.Z (BX)(R14*8), K1, Z4
+asked34:
+	VMOVUPD.Z (BX)(R15*8), K1, Z6
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPD    Z2, Z4, Z4
+	JNE       reciprocal35
+	VDIVPD    Z4, Z6, Z6
 
-divided32:
-	VRNDSCALEPD $0x08, Z4, Z4
-	VADDPD      Z3, Z4, Z4
-	VCMPPD      $0x1d, Z0, Z4, K2
-	VCMPPD      $0x12, Z1, Z4, K2, K2
-	VMOVUPD.Z   (DX)(R14*8), K1, Z4
-	VDIVPD      Z2, Z4, Z4
-	VMOVAPD.Z   Z4, K2, Z4
-	VMOVUPD     Z4, K1, (SI)(R14*8)
-	ADDQ        $0x00000008, R14
-	SUBQ        $0x00000008, R13
-	JMP         some27
+divided36:
+	VRNDSCALEPD $0x08, Z6, Z6
+	VADDPD      Z5, Z6, Z6
+	VCMPPD      $0x1d, Z0, Z6, K2
+	VCMPPD      $0x12, Z1, Z6, K2, K2
+	VMOVUPD.Z   (DX)(R15*8), K1, Z6
+	VDIVPD      Z4, Z6, Z6
+	VMOVAPD.Z   Z6, K2, Z6
+	CMPB        284(CX), $0x00
+	JNE         join37
+	VMOVUPD     Z6, K1, (SI)(R15*8)
 
-done28:
-	CMPB 275(CX), $0x00
-	JNE  taken33
+joined38:
+	ADDQ $0x00000008, R15
+	SUBQ $0x00000008, R14
+	JMP  some31
 
-done8:
-	ADDQ 152(CX), R11
-	MOVQ R11, DX
-	ADDQ 184(CX), R12
-	MOVQ R12, BX
-	ADDQ 216(CX), SI
-	ADDQ $0x00000008, DI
-	DECQ R9
-	JNE  run5
+done32:
+	CMPB 283(CX), $0x00
+	JNE  taken39
+
+done9:
+	ADDQ      152(CX), R12
+	MOVQ      R12, DX
+	ADDQ      184(CX), R13
+	MOVQ      R13, BX
+	ADDQ      216(CX), SI
+	ADDQ      $0x00000008, DI
+	DECQ      R9
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none40
+	MOVQ      $0x00000008, R14
+	SUBQ      256(CX), R14
+	JEQ       none40
+	MOVQ      $-1, AX
+	BZHIQ     R14, AX, AX
+	KMOVW     AX, K1
+	VPERMPD   Z2, Z3, Z0
+	VMOVDQU64 Z0, K1, (R10)
+
+none40:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ SI, R15
-	ANDQ $0x3f, R15
-	JEQ  whole6
-	MOVQ $0x00000040, R13
-	SUBQ R15, R13
-	SHRQ $0x03, R13
+head10:
+	MOVQ SI, BP
+	ANDQ $0x3f, BP
+	JEQ  whole7
+	MOVQ $0x00000040, R14
+	SUBQ BP, R14
+	SHRQ $0x03, R14
 	MOVQ SI, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), SI
-	ADDQ R15, SI
-	JMP  some7
+	ADDQ BP, SI
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R10*1), R13
-	PREFETCHT1 (R13)(R14*8)
-	PREFETCHT1 64(R13)(R14*8)
-	PREFETCHT1 128(R13)(R14*8)
-	PREFETCHT1 192(R13)(R14*8)
-	LEAQ       (BX)(R10*1), R13
-	PREFETCHT1 (R13)(R14*8)
-	PREFETCHT1 64(R13)(R14*8)
-	PREFETCHT1 128(R13)(R14*8)
-	PREFETCHT1 192(R13)(R14*8)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R11*1), R14
+	PREFETCHT1 (R14)(R15*8)
+	PREFETCHT1 64(R14)(R15*8)
+	PREFETCHT1 128(R14)(R15*8)
+	PREFETCHT1 192(R14)(R15*8)
+	LEAQ       (BX)(R11*1), R14
+	PREFETCHT1 (R14)(R15*8)
+	PREFETCHT1 64(R14)(R15*8)
+	PREFETCHT1 128(R14)(R15*8)
+	PREFETCHT1 192(R14)(R15*8)
+	JMP        asked14
 
-reciprocal14:
+reciprocal15:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z7, Z7
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z8, Z8
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
+	VDIVPD       Z4, Z10, Z10
+	VMULPD       Z10, Z9, Z9
+	JMP          divided16
+
+around19:
+	VMOVNTDQ Z6, (SI)(R15*8)
+	VMOVNTDQ Z7, 64(SI)(R15*8)
+	VMOVNTDQ Z8, 128(SI)(R15*8)
+	VMOVNTDQ Z9, 192(SI)(R15*8)
+	JMP      stored20
+
+join17:
+	VMOVDQA64 Z3, Z10
+	VPERMI2PD Z6, Z2, Z10
+	VMOVNTDQ  Z10, (R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z8, Z7, Z2
+	VMOVNTDQ  Z2, 128(R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z9, Z8, Z2
+	VMOVNTDQ  Z2, 192(R10)
+	VMOVDQA64 Z9, Z2
+	ADDQ      $0x00000100, R10
+	JMP       joined18
+
+some22:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	PREFETCHT1 64(BP)(R15*8)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	PREFETCHT1 64(BP)(R15*8)
+	JMP        asked23
+
+reciprocal24:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
-	VMULPD       Z8, Z4, Z4
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
-	VMULPD       Z8, Z5, Z5
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
+	VDIVPD       Z4, Z8, Z8
 	VMULPD       Z8, Z6, Z6
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
-	VDIVPD       Z2, Z8, Z8
+	VDIVPD       Z4, Z8, Z8
 	VMULPD       Z8, Z7, Z7
-	JMP          divided15
+	JMP          divided25
 
-around16:
-	VMOVNTDQ Z4, (SI)(R14*8)
-	VMOVNTDQ Z5, 64(SI)(R14*8)
-	VMOVNTDQ Z6, 128(SI)(R14*8)
-	VMOVNTDQ Z7, 192(SI)(R14*8)
-	JMP      stored17
+around28:
+	VMOVNTDQ Z6, (SI)(R15*8)
+	VMOVNTDQ Z7, 64(SI)(R15*8)
+	JMP      stored29
 
-some20:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*8)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*8)
-	JMP        asked21
+join26:
+	VMOVDQA64 Z3, Z8
+	VPERMI2PD Z6, Z2, Z8
+	VMOVNTDQ  Z8, (R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z7, Z6, Z2
+	VMOVNTDQ  Z2, 64(R10)
+	VMOVDQA64 Z7, Z2
+	ADDQ      $0x00000080, R10
+	JMP       joined27
 
-reciprocal22:
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD       Z2, Z5, Z5
-	VMULPD       Z5, Z4, Z4
-	JMP          divided23
-
-around24:
-	VMOVNTDQ Z4, (SI)(R14*8)
-	JMP      stored25
-
-tail26:
-	TESTQ R13, R13
-	JEQ   done8
+tail30:
+	TESTQ R14, R14
+	JEQ   done9
 	MOVQ  SI, 248(CX)
 	CMPQ  R9, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R14, R15
-	SHLQ  $0x03, R15
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R15, BP
+	SHLQ  $0x03, BP
 	LEAQ  (SP), SI
-	SUBQ  R15, SI
-	JMP   some7
+	SUBQ  BP, SI
+	JMP   some8
 
-some29:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*8)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*8)
-	JMP        asked30
+some33:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	JMP        asked34
 
-reciprocal31:
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
-	VDIVPD       Z2, Z5, Z5
-	VMULPD       Z5, Z4, Z4
-	JMP          divided32
+reciprocal35:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z4, Z7, Z7
+	VMULPD       Z7, Z6, Z6
+	JMP          divided36
 
-taken33:
-	ADDQ      R13, R14
+join37:
+	VMOVDQA64   Z3, Z7
+	VPERMI2PD   Z6, Z2, Z7
+	SUBQ        R14, 256(CX)
+	JG          part41
+	VMOVNTDQ    Z7, (R10)
+	ADDQ        $0x00000040, R10
+	ADDQ        $0x08, 256(CX)
+	VPERMPD     Z6, Z3, Z2
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z6
+	VPERMPD     Z2, Z6, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
+	JMP         kept42
+
+part41:
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z2
+	VPERMPD     Z7, Z2, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
+
+kept42:
+	JMP joined38
+
+taken39:
+	ADDQ      R14, R15
 	MOVQ      248(CX), SI
-	CMPQ      R14, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R14, R13
-	SHLQ      $0x03, R13
-	ADDQ      SI, R13
-	VMOVDQU64 (SP), Z4
-	VMOVNTDQ  Z4, -64(R13)
-	JMP       whole6
+	CMPQ      R15, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R15, R14
+	SHLQ      $0x03, R14
+	ADDQ      SI, R14
+	VMOVDQU64 (SP), Z6
+	VMOVNTDQ  Z6, -64(R14)
+	JMP       whole7
 
 other2:
-step34:
+step43:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned45
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -1022,24 +1308,24 @@ step34:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some37
+	JMP     some46
 
-aligned36:
-turn38:
+aligned45:
+turn47:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns49
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand41:
+strand50:
 	VBROADCASTSD (R12), Z2
 	VBROADCASTSD 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block39:
+block48:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near42
+	JEQ        near51
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -1049,20 +1335,20 @@ block39:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 
-near42:
+near51:
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z5
 	VMOVUPD 128(BX), Z6
 	VMOVUPD 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal52
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided44
+	JMP     divided53
 
-reciprocal43:
+reciprocal52:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -1076,7 +1362,7 @@ reciprocal43:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided44:
+divided53:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VRNDSCALEPD $0x08, Z5, Z5
 	VRNDSCALEPD $0x08, Z6, Z6
@@ -1106,70 +1392,70 @@ divided44:
 	VMOVAPD.Z   Z6, K3, Z6
 	VMOVAPD.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around45
+	JNE         around54
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored46
+	JMP         stored55
 
-around45:
+around54:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored46:
+stored55:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000020, R10
-	JNE  block39
+	JNE  block48
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R11
-	JNE  strand41
+	JNE  strand50
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn47
 
-turns40:
-some37:
-some47:
+turns49:
+some46:
+some56:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done57
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near49
+	JEQ        near58
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near49:
+near58:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand50:
+strand59:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	VMOVUPD.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal60
 	VDIVPD       Z2, Z4, Z4
-	JMP          divided52
+	JMP          divided61
 
-reciprocal51:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z4
 
-divided52:
+divided61:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VADDPD      Z3, Z4, Z3
 	VCMPPD      $0x1d, Z0, Z3, K2
@@ -1186,7 +1472,7 @@ divided52:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000008, R11
 	DECQ        R10
-	JNE         strand50
+	JNE         strand59
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1197,21 +1483,21 @@ divided52:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000008, AX
-	JMP         some47
+	JMP         some56
 
-done48:
+done57:
 	TESTQ R8, R8
-	JL    whole53
+	JL    whole62
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	LEAQ  (SI)(AX*8), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned36
+	JMP   aligned45
 
-whole53:
+whole62:
 	DECQ R9
-	JEQ  steps35
+	JEQ  steps44
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -1220,9 +1506,9 @@ whole53:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step43
 
-steps35:
+steps44:
 	VZEROUPPER
 	RET
 
@@ -1243,12 +1529,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block55:
+block64:
 	CMPQ       AX, $0x00000020
-	JLT        blocks56
+	JLT        blocks65
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near57
+	JEQ        near66
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -1258,36 +1544,36 @@ block55:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near57:
+near66:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded67
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded58:
+loaded67:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded68
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded59:
+loaded68:
 	VMOVUPD (BX), Z10
 	VMOVUPD 64(BX), Z11
 	VMOVUPD 128(BX), Z12
 	VMOVUPD 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal69
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided61
+	JMP     divided70
 
-reciprocal60:
+reciprocal69:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -1301,7 +1587,7 @@ reciprocal60:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided61:
+divided70:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VRNDSCALEPD $0x08, Z11, Z11
 	VRNDSCALEPD $0x08, Z12, Z12
@@ -1331,57 +1617,57 @@ divided61:
 	VMOVAPD.Z   Z12, K3, Z12
 	VMOVAPD.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around62
+	JNE         around71
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored63
+	JMP         stored72
 
-around62:
+around71:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored63:
+stored72:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block55
+	JMP  block64
 
-blocks56:
-some64:
+blocks65:
+some73:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done74
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded75
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded66:
+loaded75:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded76
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded67:
+loaded76:
 	VMOVUPD.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal77
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided69
+	JMP       divided78
 
-reciprocal68:
+reciprocal77:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided69:
+divided78:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VADDPD      Z4, Z10, Z10
 	VCMPPD      $0x1d, Z8, Z10, K2
@@ -1396,10 +1682,10 @@ divided69:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000008, AX
-	JMP         some64
+	JMP         some73
 
-done65:
-	DECQ 264(CX)
+done74:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -1415,6 +1701,16 @@ done65:
 last:
 	VZEROUPPER
 	RET
+
+DATA numbers8x64<>+0(SB)/1, $0x00
+DATA numbers8x64<>+1(SB)/1, $0x01
+DATA numbers8x64<>+2(SB)/1, $0x02
+DATA numbers8x64<>+3(SB)/1, $0x03
+DATA numbers8x64<>+4(SB)/1, $0x04
+DATA numbers8x64<>+5(SB)/1, $0x05
+DATA numbers8x64<>+6(SB)/1, $0x06
+DATA numbers8x64<>+7(SB)/1, $0x07
+GLOBL numbers8x64<>(SB), RODATA|NOPTR, $8
 
 DATA all64_3ff0000000000000<>+0(SB)/8, $0x3ff0000000000000
 DATA all64_3ff0000000000000<>+8(SB)/8, $0x3ff0000000000000
@@ -1443,7 +1739,7 @@ TEXT ·quantizeBackwardAVX512H16H16H16(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -1464,7 +1760,7 @@ run5:
 	VBROADCASTSS (DI), Z7
 	VBROADCASTSS 1024(DI), Z8
 	XORQ         R14, R14
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -1476,7 +1772,7 @@ next10:
 	JNE   some12
 
 asked13:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind15
 	VCVTPH2PS (BX)(R14*2), Z9
 	VCVTPH2PS 32(BX)(R14*2), Z10
@@ -1524,7 +1820,7 @@ divided18:
 	VCMPPS      $0x12, Z6, Z10, K2, K2
 	VCMPPS      $0x12, Z6, Z11, K3, K3
 	VCMPPS      $0x12, Z6, Z12, K4, K4
-	CMPB        273(CX), $0x00
+	CMPB        281(CX), $0x00
 	JNE         kind20
 	VCVTPH2PS   (DX)(R14*2), Z9
 	VCVTPH2PS   32(DX)(R14*2), Z10
@@ -1556,7 +1852,7 @@ done19:
 	VMOVAPS.Z Z10, K2, Z10
 	VMOVAPS.Z Z11, K3, Z11
 	VMOVAPS.Z Z12, K4, Z12
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind23
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
@@ -1611,38 +1907,37 @@ done22:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R13
-	SUBQ R14, R13
-
-line29:
-	CMPQ  R13, $0x00000020
-	JLT   lines30
+	MOVQ  AX, R13
+	SUBQ  R14, R13
+	JEQ   done8
 	TESTQ R10, R10
-	JNE   some31
+	JNE   some29
 
-asked32:
-	CMPB      273(CX), $0x00
-	JNE       kind34
+asked30:
+	CMPQ      R13, $0x00000020
+	JLT       fewer31
+	CMPB      281(CX), $0x00
+	JNE       kind33
 	VCVTPH2PS (BX)(R14*2), Z9
 	VCVTPH2PS 32(BX)(R14*2), Z10
-	JMP       done33
+	JMP       done32
 
-kind34:
+kind33:
 	VPMOVZXWD (BX)(R14*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(BX)(R14*2), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done33
+	JMP       done32
 
-done33:
+done32:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal36
+	JNE    reciprocal35
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 
-divided37:
+divided36:
 	VRNDSCALEPS $0x08, Z9, Z9
 	VRNDSCALEPS $0x08, Z10, Z10
 	VADDPS      Z8, Z9, Z9
@@ -1651,39 +1946,39 @@ divided37:
 	VCMPPS      $0x1d, Z5, Z10, K2
 	VCMPPS      $0x12, Z6, Z9, K1, K1
 	VCMPPS      $0x12, Z6, Z10, K2, K2
-	CMPB        273(CX), $0x00
-	JNE         kind39
+	CMPB        281(CX), $0x00
+	JNE         kind38
 	VCVTPH2PS   (DX)(R14*2), Z9
 	VCVTPH2PS   32(DX)(R14*2), Z10
-	JMP         done38
+	JMP         done37
 
-kind39:
+kind38:
 	VPMOVZXWD (DX)(R14*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX)(R14*2), Z10
 	VPSLLD    $0x10, Z10, Z10
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
-	JMP       done38
+	JMP       done37
 
-done38:
+done37:
 	VDIVPS    Z7, Z9, Z9
 	VDIVPS    Z7, Z10, Z10
 	VMOVAPS.Z Z9, K1, Z9
 	VMOVAPS.Z Z10, K2, Z10
-	CMPB      273(CX), $0x00
-	JNE       kind42
+	CMPB      281(CX), $0x00
+	JNE       kind41
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	CMPB      76(CX), $0x00
-	JNE       around43
+	JNE       around42
 	VMOVDQU64 Y9, (SI)(R14*2)
 	VMOVDQU64 Y10, 32(SI)(R14*2)
 
-stored44:
-	JMP done41
+stored43:
+	JMP done40
 
-kind42:
+kind41:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z11
 	VPADDD    Z2, Z9, K1, Z11
@@ -1697,72 +1992,67 @@ kind42:
 	VMOVDQA64 Z11, Z9
 	VPERMT2W  Z12, Z4, Z9
 	CMPB      76(CX), $0x00
-	JNE       around46
+	JNE       around45
 	VMOVDQU64 Z9, (SI)(R14*2)
 
-stored47:
-	JMP done41
+stored46:
+	JMP done40
 
-done41:
+done40:
 	ADDQ $0x00000020, R14
 	SUBQ $0x00000020, R13
-	JMP  line29
 
-lines30:
-	CMPB  275(CX), $0x00
-	JNE   tail48
-	CMPQ  R13, $0x00000010
-	JLT   fewer49
-	TESTQ R10, R10
-	JNE   some50
-
-asked51:
-	CMPB      273(CX), $0x00
-	JNE       kind53
+fewer31:
+	CMPB      283(CX), $0x00
+	JNE       tail47
+	CMPQ      R13, $0x00000010
+	JLT       fewer48
+	CMPB      281(CX), $0x00
+	JNE       kind50
 	VCVTPH2PS (BX)(R14*2), Z9
-	JMP       done52
+	JMP       done49
 
-kind53:
+kind50:
 	VPMOVZXWD (BX)(R14*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VMOVAPS   Z9, Z9
-	JMP       done52
+	JMP       done49
 
-done52:
+done49:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal55
+	JNE    reciprocal52
 	VDIVPS Z7, Z9, Z9
 
-divided56:
+divided53:
 	VRNDSCALEPS $0x08, Z9, Z9
 	VADDPS      Z8, Z9, Z9
 	VCMPPS      $0x1d, Z5, Z9, K1
 	VCMPPS      $0x12, Z6, Z9, K1, K1
-	CMPB        273(CX), $0x00
-	JNE         kind58
+	CMPB        281(CX), $0x00
+	JNE         kind55
 	VCVTPH2PS   (DX)(R14*2), Z9
-	JMP         done57
+	JMP         done54
 
-kind58:
+kind55:
 	VPMOVZXWD (DX)(R14*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VMOVAPS   Z9, Z9
-	JMP       done57
+	JMP       done54
 
-done57:
+done54:
 	VDIVPS    Z7, Z9, Z9
 	VMOVAPS.Z Z9, K1, Z9
-	CMPB      273(CX), $0x00
-	JNE       kind61
+	CMPB      281(CX), $0x00
+	JNE       kind58
 	VCVTPS2PH $0x00, Z9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around62
+	JNE       around59
 	VMOVDQU64 Y9, (SI)(R14*2)
 
-stored63:
-	JMP done60
+stored60:
+	JMP done57
 
-kind61:
+kind58:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z10
 	VPADDD    Z2, Z9, K1, Z10
@@ -1771,70 +2061,66 @@ kind61:
 	VPSRLD    $0x10, Z10, Z9
 	VPMOVDW   Z9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around65
+	JNE       around62
 	VMOVDQU64 Y9, (SI)(R14*2)
 
-stored66:
-	JMP done60
+stored63:
+	JMP done57
 
-done60:
+done57:
 	ADDQ $0x00000010, R14
 	SUBQ $0x00000010, R13
 
-fewer49:
+fewer48:
 some7:
-some67:
-	TESTQ R13, R13
-	JLE   done68
-	MOVQ  $-1, R15
-	BZHIQ R13, R15, R15
-	KMOVW R15, K1
-	TESTQ R10, R10
-	JNE   some69
-
-asked70:
-	CMPB        273(CX), $0x00
-	JNE         kind72
+some64:
+	TESTQ       R13, R13
+	JLE         done65
+	MOVQ        $-1, R15
+	BZHIQ       R13, R15, R15
+	KMOVW       R15, K1
+	CMPB        281(CX), $0x00
+	JNE         kind67
 	VCVTPH2PS.Z (BX)(R14*2), K1, Z9
+	JMP         done66
+
+kind67:
+	VPMOVZXWD.Z (BX)(R14*2), K1, Z9
+	VPSLLD      $0x10, Z9, Z9
+	VMOVAPS     Z9, Z9
+	JMP         done66
+
+done66:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal69
+	VDIVPS Z7, Z9, Z9
+
+divided70:
+	VRNDSCALEPS $0x08, Z9, Z9
+	VADDPS      Z8, Z9, Z9
+	VCMPPS      $0x1d, Z5, Z9, K2
+	VCMPPS      $0x12, Z6, Z9, K2, K2
+	CMPB        281(CX), $0x00
+	JNE         kind72
+	VCVTPH2PS.Z (DX)(R14*2), K1, Z9
 	JMP         done71
 
 kind72:
-	VPMOVZXWD.Z (BX)(R14*2), K1, Z9
+	VPMOVZXWD.Z (DX)(R14*2), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
 	JMP         done71
 
 done71:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal74
-	VDIVPS Z7, Z9, Z9
-
-divided75:
-	VRNDSCALEPS $0x08, Z9, Z9
-	VADDPS      Z8, Z9, Z9
-	VCMPPS      $0x1d, Z5, Z9, K2
-	VCMPPS      $0x12, Z6, Z9, K2, K2
-	CMPB        273(CX), $0x00
-	JNE         kind77
-	VCVTPH2PS.Z (DX)(R14*2), K1, Z9
-	JMP         done76
-
-kind77:
-	VPMOVZXWD.Z (DX)(R14*2), K1, Z9
-	VPSLLD      $0x10, Z9, Z9
-	VMOVAPS     Z9, Z9
-	JMP         done76
-
-done76:
 	VDIVPS    Z7, Z9, Z9
 	VMOVAPS.Z Z9, K2, Z9
-	CMPB      273(CX), $0x00
-	JNE       kind80
+	CMPB      281(CX), $0x00
+	JNE       kind75
 	VCVTPS2PH $0x00, Z9, Y9
 	VMOVDQU16 Y9, K1, (SI)(R14*2)
-	JMP       done79
+	JMP       done74
 
-kind80:
+kind75:
 	VPTESTMD  Z0, Z9, K2
 	VPADDD    Z1, Z9, Z10
 	VPADDD    Z2, Z9, K2, Z10
@@ -1843,16 +2129,16 @@ kind80:
 	VPSRLD    $0x10, Z10, Z9
 	VPMOVDW   Z9, Y9
 	VMOVDQU16 Y9, K1, (SI)(R14*2)
-	JMP       done79
+	JMP       done74
 
-done79:
+done74:
 	ADDQ $0x00000010, R14
 	SUBQ $0x00000010, R13
-	JMP  some67
+	JMP  some64
 
-done68:
-	CMPB 275(CX), $0x00
-	JNE  taken82
+done65:
+	CMPB 283(CX), $0x00
+	JNE  taken77
 
 done8:
 	ADDQ 152(CX), R11
@@ -1874,7 +2160,7 @@ head9:
 	SUBQ R15, R13
 	SHRQ $0x01, R13
 	MOVQ SI, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), SI
 	ADDQ R15, SI
@@ -1916,86 +2202,74 @@ around27:
 	VMOVNTDQ Z10, 64(SI)(R14*2)
 	JMP      stored28
 
-some31:
+some29:
 	LEAQ       (DX)(R10*1), R15
 	PREFETCHT1 (R15)(R14*2)
+	PREFETCHT1 64(R15)(R14*2)
 	LEAQ       (BX)(R10*1), R15
 	PREFETCHT1 (R15)(R14*2)
-	JMP        asked32
+	PREFETCHT1 64(R15)(R14*2)
+	JMP        asked30
 
-reciprocal36:
+reciprocal35:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z7, Z11, Z11
 	VMULPS       Z11, Z9, Z9
 	VBROADCASTSS all32_3f800000<>+0(SB), Z11
 	VDIVPS       Z7, Z11, Z11
 	VMULPS       Z11, Z10, Z10
-	JMP          divided37
+	JMP          divided36
 
-around43:
+around42:
 	VMOVNTDQ Y9, (SI)(R14*2)
 	VMOVNTDQ Y10, 32(SI)(R14*2)
-	JMP      stored44
+	JMP      stored43
 
-around46:
+around45:
 	VMOVNTDQ Z9, (SI)(R14*2)
-	JMP      stored47
+	JMP      stored46
 
-tail48:
+tail47:
 	TESTQ R13, R13
 	JEQ   done8
 	MOVQ  SI, 248(CX)
 	CMPQ  R9, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R14, R15
 	SHLQ  $0x01, R15
 	LEAQ  (SP), SI
 	SUBQ  R15, SI
 	JMP   some7
 
-some50:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*2)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*2)
-	JMP        asked51
-
-reciprocal55:
+reciprocal52:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided56
+	JMP          divided53
+
+around59:
+	VMOVNTDQ Y9, (SI)(R14*2)
+	JMP      stored60
 
 around62:
 	VMOVNTDQ Y9, (SI)(R14*2)
 	JMP      stored63
 
-around65:
-	VMOVNTDQ Y9, (SI)(R14*2)
-	JMP      stored66
-
-some69:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*2)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*2)
-	JMP        asked70
-
-reciprocal74:
+reciprocal69:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided75
+	JMP          divided70
 
-taken82:
+taken77:
 	ADDQ      R13, R14
 	MOVQ      248(CX), SI
 	CMPQ      R14, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R14, R13
 	SHLQ      $0x01, R13
 	ADDQ      SI, R13
@@ -2004,13 +2278,13 @@ taken82:
 	JMP       whole6
 
 other2:
-step83:
+step78:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned85
+	JEQ     aligned80
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -2020,39 +2294,39 @@ step83:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some86
+	JMP     some81
 
-aligned85:
-turn87:
+aligned80:
+turn82:
 	CMPQ AX, 104(CX)
-	JLT  turns89
+	JLT  turns84
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand90:
+strand85:
 	VBROADCASTSS (R12), Z7
 	VBROADCASTSS 1024(R12), Z8
 	MOVQ         104(CX), R10
 
-block88:
+block83:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near91
+	JEQ        near86
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 (BX)(R13*1)
 	PREFETCHT1 64(BX)(R13*1)
 
-near91:
-	CMPB      273(CX), $0x00
-	JNE       kind93
+near86:
+	CMPB      281(CX), $0x00
+	JNE       kind88
 	VCVTPH2PS (BX), Z9
 	VCVTPH2PS 32(BX), Z10
 	VCVTPH2PS 64(BX), Z11
 	VCVTPH2PS 96(BX), Z12
-	JMP       done92
+	JMP       done87
 
-kind93:
+kind88:
 	VPMOVZXWD (BX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(BX), Z10
@@ -2065,18 +2339,18 @@ kind93:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done92
+	JMP       done87
 
-done92:
+done87:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal95
+	JNE    reciprocal90
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 	VDIVPS Z7, Z11, Z11
 	VDIVPS Z7, Z12, Z12
-	JMP    divided96
+	JMP    divided91
 
-reciprocal95:
+reciprocal90:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z13
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z9, Z9
@@ -2090,7 +2364,7 @@ reciprocal95:
 	VDIVPS       Z7, Z13, Z13
 	VMULPS       Z13, Z12, Z12
 
-divided96:
+divided91:
 	VRNDSCALEPS $0x08, Z9, Z9
 	VRNDSCALEPS $0x08, Z10, Z10
 	VRNDSCALEPS $0x08, Z11, Z11
@@ -2107,15 +2381,15 @@ divided96:
 	VCMPPS      $0x12, Z6, Z10, K2, K2
 	VCMPPS      $0x12, Z6, Z11, K3, K3
 	VCMPPS      $0x12, Z6, Z12, K4, K4
-	CMPB        273(CX), $0x00
-	JNE         kind98
+	CMPB        281(CX), $0x00
+	JNE         kind93
 	VCVTPH2PS   (DX), Z9
 	VCVTPH2PS   32(DX), Z10
 	VCVTPH2PS   64(DX), Z11
 	VCVTPH2PS   96(DX), Z12
-	JMP         done97
+	JMP         done92
 
-kind98:
+kind93:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z10
@@ -2128,9 +2402,9 @@ kind98:
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
 	VMOVAPS   Z12, Z12
-	JMP       done97
+	JMP       done92
 
-done97:
+done92:
 	VDIVPS    Z7, Z9, Z9
 	VDIVPS    Z7, Z10, Z10
 	VDIVPS    Z7, Z11, Z11
@@ -2139,30 +2413,30 @@ done97:
 	VMOVAPS.Z Z10, K2, Z10
 	VMOVAPS.Z Z11, K3, Z11
 	VMOVAPS.Z Z12, K4, Z12
-	CMPB      273(CX), $0x00
-	JNE       kind101
+	CMPB      281(CX), $0x00
+	JNE       kind96
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	VCVTPS2PH $0x00, Z12, Y12
 	CMPB      76(CX), $0x00
-	JNE       around102
+	JNE       around97
 	VMOVDQU64 Y9, (SI)
 	VMOVDQU64 Y10, 32(SI)
 	VMOVDQU64 Y11, 64(SI)
 	VMOVDQU64 Y12, 96(SI)
-	JMP       stored103
+	JMP       stored98
 
-around102:
+around97:
 	VMOVNTDQ Y9, (SI)
 	VMOVNTDQ Y10, 32(SI)
 	VMOVNTDQ Y11, 64(SI)
 	VMOVNTDQ Y12, 96(SI)
 
-stored103:
-	JMP done100
+stored98:
+	JMP done95
 
-kind101:
+kind96:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z13
 	VPADDD    Z2, Z9, K1, Z13
@@ -2188,105 +2462,105 @@ kind101:
 	VMOVDQA64 Z15, Z10
 	VPERMT2W  Z16, Z4, Z10
 	CMPB      76(CX), $0x00
-	JNE       around105
+	JNE       around100
 	VMOVDQU64 Z9, (SI)
 	VMOVDQU64 Z10, 64(SI)
-	JMP       stored106
+	JMP       stored101
 
-around105:
+around100:
 	VMOVNTDQ Z9, (SI)
 	VMOVNTDQ Z10, 64(SI)
 
-stored106:
-	JMP done100
+stored101:
+	JMP done95
 
-done100:
+done95:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R10
-	JNE  block88
+	JNE  block83
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand90
+	JNE  strand85
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn87
+	JMP  turn82
 
-turns89:
-some86:
-some107:
+turns84:
+some81:
+some102:
 	TESTQ      AX, AX
-	JLE        done108
+	JLE        done103
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near109
+	JEQ        near104
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near109:
+near104:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand110:
+strand105:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z8
-	CMPB         273(CX), $0x00
-	JNE          kind112
+	CMPB         281(CX), $0x00
+	JNE          kind107
 	VCVTPH2PS.Z  (BX), K1, Z9
-	JMP          done111
+	JMP          done106
 
-kind112:
+kind107:
 	VPMOVZXWD.Z (BX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
-	JMP         done111
+	JMP         done106
 
-done111:
+done106:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal114
+	JNE    reciprocal109
 	VDIVPS Z7, Z9, Z9
-	JMP    divided115
+	JMP    divided110
 
-reciprocal114:
+reciprocal109:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z9
 
-divided115:
+divided110:
 	VRNDSCALEPS $0x08, Z9, Z9
 	VADDPS      Z8, Z9, Z8
 	VCMPPS      $0x1d, Z5, Z8, K2
 	VCMPPS      $0x12, Z6, Z8, K2, K2
-	CMPB        273(CX), $0x00
-	JNE         kind117
+	CMPB        281(CX), $0x00
+	JNE         kind112
 	VCVTPH2PS.Z (DX), K1, Z8
-	JMP         done116
+	JMP         done111
 
-kind117:
+kind112:
 	VPMOVZXWD.Z (DX), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
-	JMP         done116
+	JMP         done111
 
-done116:
+done111:
 	VDIVPS    Z7, Z8, Z7
 	VMOVAPS.Z Z7, K2, Z7
-	CMPB      273(CX), $0x00
-	JNE       kind120
+	CMPB      281(CX), $0x00
+	JNE       kind115
 	VCVTPS2PH $0x00, Z7, Y7
 	VMOVDQU16 Y7, K1, (SI)
-	JMP       done119
+	JMP       done114
 
-kind120:
+kind115:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -2295,9 +2569,9 @@ kind120:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (SI)
-	JMP       done119
+	JMP       done114
 
-done119:
+done114:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -2306,7 +2580,7 @@ done119:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand110
+	JNE  strand105
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -2317,21 +2591,21 @@ done119:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some107
+	JMP  some102
 
-done108:
+done103:
 	TESTQ R8, R8
-	JL    whole122
+	JL    whole117
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	LEAQ  (SI)(AX*2), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned85
+	JMP   aligned80
 
-whole122:
+whole117:
 	DECQ R9
-	JEQ  steps84
+	JEQ  steps79
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -2340,9 +2614,9 @@ whole122:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step83
+	JMP  step78
 
-steps84:
+steps79:
 	VZEROUPPER
 	RET
 
@@ -2363,43 +2637,43 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block124:
+block119:
 	CMPQ       AX, $0x00000040
-	JLT        blocks125
+	JLT        blocks120
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near126
+	JEQ        near121
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near126:
+near121:
 	CMPB    72(CX), $0x00
-	JEQ     loaded127
+	JEQ     loaded122
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded127:
+loaded122:
 	CMPB    73(CX), $0x00
-	JEQ     loaded128
+	JEQ     loaded123
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z10
 	VMOVUPS 128(R8), Z11
 	VMOVUPS 192(R8), Z12
 
-loaded128:
-	CMPB      273(CX), $0x00
-	JNE       kind130
+loaded123:
+	CMPB      281(CX), $0x00
+	JNE       kind125
 	VCVTPH2PS (BX), Z15
 	VCVTPH2PS 32(BX), Z16
 	VCVTPH2PS 64(BX), Z17
 	VCVTPH2PS 96(BX), Z18
-	JMP       done129
+	JMP       done124
 
-kind130:
+kind125:
 	VPMOVZXWD (BX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(BX), Z16
@@ -2412,18 +2686,18 @@ kind130:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done129
+	JMP       done124
 
-done129:
+done124:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal132
+	JNE    reciprocal127
 	VDIVPS Z5, Z15, Z15
 	VDIVPS Z6, Z16, Z16
 	VDIVPS Z7, Z17, Z17
 	VDIVPS Z8, Z18, Z18
-	JMP    divided133
+	JMP    divided128
 
-reciprocal132:
+reciprocal127:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z19
 	VDIVPS       Z5, Z19, Z19
 	VMULPS       Z19, Z15, Z15
@@ -2437,7 +2711,7 @@ reciprocal132:
 	VDIVPS       Z8, Z19, Z19
 	VMULPS       Z19, Z18, Z18
 
-divided133:
+divided128:
 	VRNDSCALEPS $0x08, Z15, Z15
 	VRNDSCALEPS $0x08, Z16, Z16
 	VRNDSCALEPS $0x08, Z17, Z17
@@ -2454,15 +2728,15 @@ divided133:
 	VCMPPS      $0x12, Z14, Z16, K2, K2
 	VCMPPS      $0x12, Z14, Z17, K3, K3
 	VCMPPS      $0x12, Z14, Z18, K4, K4
-	CMPB        273(CX), $0x00
-	JNE         kind135
+	CMPB        281(CX), $0x00
+	JNE         kind130
 	VCVTPH2PS   (DX), Z15
 	VCVTPH2PS   32(DX), Z16
 	VCVTPH2PS   64(DX), Z17
 	VCVTPH2PS   96(DX), Z18
-	JMP         done134
+	JMP         done129
 
-kind135:
+kind130:
 	VPMOVZXWD (DX), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VPMOVZXWD 32(DX), Z16
@@ -2475,9 +2749,9 @@ kind135:
 	VMOVAPS   Z16, Z16
 	VMOVAPS   Z17, Z17
 	VMOVAPS   Z18, Z18
-	JMP       done134
+	JMP       done129
 
-done134:
+done129:
 	VDIVPS    Z5, Z15, Z15
 	VDIVPS    Z6, Z16, Z16
 	VDIVPS    Z7, Z17, Z17
@@ -2486,30 +2760,30 @@ done134:
 	VMOVAPS.Z Z16, K2, Z16
 	VMOVAPS.Z Z17, K3, Z17
 	VMOVAPS.Z Z18, K4, Z18
-	CMPB      273(CX), $0x00
-	JNE       kind138
+	CMPB      281(CX), $0x00
+	JNE       kind133
 	VCVTPS2PH $0x00, Z15, Y15
 	VCVTPS2PH $0x00, Z16, Y16
 	VCVTPS2PH $0x00, Z17, Y17
 	VCVTPS2PH $0x00, Z18, Y18
 	CMPB      76(CX), $0x00
-	JNE       around139
+	JNE       around134
 	VMOVDQU64 Y15, (SI)
 	VMOVDQU64 Y16, 32(SI)
 	VMOVDQU64 Y17, 64(SI)
 	VMOVDQU64 Y18, 96(SI)
-	JMP       stored140
+	JMP       stored135
 
-around139:
+around134:
 	VMOVNTDQ Y15, (SI)
 	VMOVNTDQ Y16, 32(SI)
 	VMOVNTDQ Y17, 64(SI)
 	VMOVNTDQ Y18, 96(SI)
 
-stored140:
-	JMP done137
+stored135:
+	JMP done132
 
-kind138:
+kind133:
 	VPTESTMD  Z0, Z15, K1
 	VPADDD    Z1, Z15, Z19
 	VPADDD    Z2, Z15, K1, Z19
@@ -2535,92 +2809,92 @@ kind138:
 	VMOVDQA64 Z21, Z16
 	VPERMT2W  Z22, Z4, Z16
 	CMPB      76(CX), $0x00
-	JNE       around142
+	JNE       around137
 	VMOVDQU64 Z15, (SI)
 	VMOVDQU64 Z16, 64(SI)
-	JMP       stored143
+	JMP       stored138
 
-around142:
+around137:
 	VMOVNTDQ Z15, (SI)
 	VMOVNTDQ Z16, 64(SI)
 
-stored143:
-	JMP done137
+stored138:
+	JMP done132
 
-done137:
+done132:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block124
+	JMP  block119
 
-blocks125:
-some144:
+blocks120:
+some139:
 	TESTQ     AX, AX
-	JLE       done145
+	JLE       done140
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded146
+	JEQ       loaded141
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded146:
+loaded141:
 	CMPB      73(CX), $0x00
-	JEQ       loaded147
+	JEQ       loaded142
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded147:
-	CMPB        273(CX), $0x00
-	JNE         kind149
+loaded142:
+	CMPB        281(CX), $0x00
+	JNE         kind144
 	VCVTPH2PS.Z (BX), K1, Z15
+	JMP         done143
+
+kind144:
+	VPMOVZXWD.Z (BX), K1, Z15
+	VPSLLD      $0x10, Z15, Z15
+	VMOVAPS     Z15, Z15
+	JMP         done143
+
+done143:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal146
+	VDIVPS Z5, Z15, Z15
+	JMP    divided147
+
+reciprocal146:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z16
+	VDIVPS       Z5, Z16, Z16
+	VMULPS       Z16, Z15, Z15
+
+divided147:
+	VRNDSCALEPS $0x08, Z15, Z15
+	VADDPS      Z9, Z15, Z15
+	VCMPPS      $0x1d, Z13, Z15, K2
+	VCMPPS      $0x12, Z14, Z15, K2, K2
+	CMPB        281(CX), $0x00
+	JNE         kind149
+	VCVTPH2PS.Z (DX), K1, Z15
 	JMP         done148
 
 kind149:
-	VPMOVZXWD.Z (BX), K1, Z15
+	VPMOVZXWD.Z (DX), K1, Z15
 	VPSLLD      $0x10, Z15, Z15
 	VMOVAPS     Z15, Z15
 	JMP         done148
 
 done148:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal151
-	VDIVPS Z5, Z15, Z15
-	JMP    divided152
-
-reciprocal151:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z16
-	VDIVPS       Z5, Z16, Z16
-	VMULPS       Z16, Z15, Z15
-
-divided152:
-	VRNDSCALEPS $0x08, Z15, Z15
-	VADDPS      Z9, Z15, Z15
-	VCMPPS      $0x1d, Z13, Z15, K2
-	VCMPPS      $0x12, Z14, Z15, K2, K2
-	CMPB        273(CX), $0x00
-	JNE         kind154
-	VCVTPH2PS.Z (DX), K1, Z15
-	JMP         done153
-
-kind154:
-	VPMOVZXWD.Z (DX), K1, Z15
-	VPSLLD      $0x10, Z15, Z15
-	VMOVAPS     Z15, Z15
-	JMP         done153
-
-done153:
 	VDIVPS    Z5, Z15, Z15
 	VMOVAPS.Z Z15, K2, Z15
-	CMPB      273(CX), $0x00
-	JNE       kind157
+	CMPB      281(CX), $0x00
+	JNE       kind152
 	VCVTPS2PH $0x00, Z15, Y15
 	VMOVDQU16 Y15, K1, (SI)
-	JMP       done156
+	JMP       done151
 
-kind157:
+kind152:
 	VPTESTMD  Z0, Z15, K2
 	VPADDD    Z1, Z15, Z16
 	VPADDD    Z2, Z15, K2, Z16
@@ -2629,19 +2903,19 @@ kind157:
 	VPSRLD    $0x10, Z16, Z15
 	VPMOVDW   Z15, Y15
 	VMOVDQU16 Y15, K1, (SI)
-	JMP       done156
+	JMP       done151
 
-done156:
+done151:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  some144
+	JMP  some139
 
-done145:
-	DECQ 264(CX)
+done140:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -2742,14 +3016,16 @@ TEXT ·quantizeBackwardAVX512F32F32F32F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         312(CX), R9
+	MOVQ         320(CX), R9
 	MOVQ         88(CX), R9
 	TESTQ        R9, R9
 	JEQ          one1
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z0
 	VBROADCASTSS 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
+	JNE          shared3
+	CMPB         284(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -2759,266 +3035,422 @@ TEXT ·quantizeBackwardAVX512F32F32F32F8(SB), NOSPLIT, $64-16
 	JEQ          other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -64(AX), R8
-	MOVQ 80(CX), R10
-	MOVQ DX, R11
-	MOVQ BX, R12
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -64(AX), R8
+	MOVQ        80(CX), R11
+	MOVQ        DX, R12
+	MOVQ        BX, R13
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        SI, R14
+	ANDQ        $0x3f, R14
+	MOVQ        SI, R10
+	SUBQ        R14, R10
+	SHRQ        $0x02, R14
+	NEGQ        R14
+	ADDQ        $0x10, R14
+	MOVQ        R14, 256(CX)
+	VMOVDQU64   (R10), Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z4
+	VPERMPS     Z2, Z4, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
 
+near6:
 run5:
-	VBROADCASTSS (DI), Z2
-	VBROADCASTSS 1024(DI), Z3
-	XORQ         R14, R14
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSS (DI), Z4
+	VBROADCASTSS 1024(DI), Z5
+	XORQ         R15, R15
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R14, R8
-	JGT  rest11
+whole7:
+	CMPQ R15, R8
+	JGT  rest12
 
-next10:
-	TESTQ R10, R10
-	JNE   some12
+next11:
+	TESTQ R11, R11
+	JNE   some13
 
-asked13:
-	VMOVUPS (BX)(R14*4), Z3
-	VMOVUPS 64(BX)(R14*4), Z4
-	VMOVUPS 128(BX)(R14*4), Z5
-	VMOVUPS 192(BX)(R14*4), Z6
+asked14:
+	VMOVUPS (BX)(R15*4), Z5
+	VMOVUPS 64(BX)(R15*4), Z6
+	VMOVUPS 128(BX)(R15*4), Z7
+	VMOVUPS 192(BX)(R15*4), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal14
-	VDIVPS  Z2, Z3, Z3
-	VDIVPS  Z2, Z4, Z4
-	VDIVPS  Z2, Z5, Z5
-	VDIVPS  Z2, Z6, Z6
+	JNE     reciprocal15
+	VDIVPS  Z4, Z5, Z5
+	VDIVPS  Z4, Z6, Z6
+	VDIVPS  Z4, Z7, Z7
+	VDIVPS  Z4, Z8, Z8
 
-divided15:
-	VCMPPS    $0x1d, Z0, Z3, K1
-	VCMPPS    $0x1d, Z0, Z4, K2
-	VCMPPS    $0x1d, Z0, Z5, K3
-	VCMPPS    $0x1d, Z0, Z6, K4
-	VCMPPS    $0x12, Z1, Z3, K1, K1
-	VCMPPS    $0x12, Z1, Z4, K2, K2
-	VCMPPS    $0x12, Z1, Z5, K3, K3
-	VCMPPS    $0x12, Z1, Z6, K4, K4
-	VMOVUPS   (DX)(R14*4), Z3
-	VMOVUPS   64(DX)(R14*4), Z4
-	VMOVUPS   128(DX)(R14*4), Z5
-	VMOVUPS   192(DX)(R14*4), Z6
-	VDIVPS    Z2, Z3, Z3
-	VDIVPS    Z2, Z4, Z4
-	VDIVPS    Z2, Z5, Z5
-	VDIVPS    Z2, Z6, Z6
-	VMOVAPS.Z Z3, K1, Z3
-	VMOVAPS.Z Z4, K2, Z4
-	VMOVAPS.Z Z5, K3, Z5
-	VMOVAPS.Z Z6, K4, Z6
+divided16:
+	VCMPPS    $0x1d, Z0, Z5, K1
+	VCMPPS    $0x1d, Z0, Z6, K2
+	VCMPPS    $0x1d, Z0, Z7, K3
+	VCMPPS    $0x1d, Z0, Z8, K4
+	VCMPPS    $0x12, Z1, Z5, K1, K1
+	VCMPPS    $0x12, Z1, Z6, K2, K2
+	VCMPPS    $0x12, Z1, Z7, K3, K3
+	VCMPPS    $0x12, Z1, Z8, K4, K4
+	VMOVUPS   (DX)(R15*4), Z5
+	VMOVUPS   64(DX)(R15*4), Z6
+	VMOVUPS   128(DX)(R15*4), Z7
+	VMOVUPS   192(DX)(R15*4), Z8
+	VDIVPS    Z4, Z5, Z5
+	VDIVPS    Z4, Z6, Z6
+	VDIVPS    Z4, Z7, Z7
+	VDIVPS    Z4, Z8, Z8
+	VMOVAPS.Z Z5, K1, Z5
+	VMOVAPS.Z Z6, K2, Z6
+	VMOVAPS.Z Z7, K3, Z7
+	VMOVAPS.Z Z8, K4, Z8
+	CMPB      284(CX), $0x00
+	JNE       join17
 	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU64 Z3, (SI)(R14*4)
-	VMOVDQU64 Z4, 64(SI)(R14*4)
-	VMOVDQU64 Z5, 128(SI)(R14*4)
-	VMOVDQU64 Z6, 192(SI)(R14*4)
+	JNE       around19
+	VMOVDQU64 Z5, (SI)(R15*4)
+	VMOVDQU64 Z6, 64(SI)(R15*4)
+	VMOVDQU64 Z7, 128(SI)(R15*4)
+	VMOVDQU64 Z8, 192(SI)(R15*4)
 
-stored17:
-	ADDQ $0x00000040, R14
-	CMPQ R14, R8
-	JLE  next10
+stored20:
+joined18:
+	ADDQ $0x00000040, R15
+	CMPQ R15, R8
+	JLE  next11
 
-rest11:
-	MOVQ AX, R13
-	SUBQ R14, R13
+rest12:
+	MOVQ  AX, R14
+	SUBQ  R15, R14
+	JEQ   done9
+	CMPQ  R14, $0x00000020
+	JLT   fewer21
+	TESTQ R11, R11
+	JNE   some22
 
-line18:
-	CMPQ  R13, $0x00000010
-	JLT   lines19
-	TESTQ R10, R10
-	JNE   some20
-
-asked21:
-	VMOVUPS (BX)(R14*4), Z3
+asked23:
+	VMOVUPS (BX)(R15*4), Z5
+	VMOVUPS 64(BX)(R15*4), Z6
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
-	VDIVPS  Z2, Z3, Z3
+	JNE     reciprocal24
+	VDIVPS  Z4, Z5, Z5
+	VDIVPS  Z4, Z6, Z6
 
-divided23:
-	VCMPPS    $0x1d, Z0, Z3, K1
-	VCMPPS    $0x12, Z1, Z3, K1, K1
-	VMOVUPS   (DX)(R14*4), Z3
-	VDIVPS    Z2, Z3, Z3
-	VMOVAPS.Z Z3, K1, Z3
+divided25:
+	VCMPPS    $0x1d, Z0, Z5, K1
+	VCMPPS    $0x1d, Z0, Z6, K2
+	VCMPPS    $0x12, Z1, Z5, K1, K1
+	VCMPPS    $0x12, Z1, Z6, K2, K2
+	VMOVUPS   (DX)(R15*4), Z5
+	VMOVUPS   64(DX)(R15*4), Z6
+	VDIVPS    Z4, Z5, Z5
+	VDIVPS    Z4, Z6, Z6
+	VMOVAPS.Z Z5, K1, Z5
+	VMOVAPS.Z Z6, K2, Z6
+	CMPB      284(CX), $0x00
+	JNE       join26
 	CMPB      76(CX), $0x00
-	JNE       around24
-	VMOVDQU64 Z3, (SI)(R14*4)
+	JNE       around28
+	VMOVDQU64 Z5, (SI)(R15*4)
+	VMOVDQU64 Z6, 64(SI)(R15*4)
 
-stored25:
-	ADDQ $0x00000010, R14
-	SUBQ $0x00000010, R13
-	JMP  line18
+stored29:
+joined27:
+	ADDQ $0x00000020, R15
+	SUBQ $0x00000020, R14
 
-lines19:
-	CMPB 275(CX), $0x00
-	JNE  tail26
+fewer21:
+	CMPQ  R14, $0x00000010
+	JLT   fewer30
+	TESTQ R11, R11
+	JNE   some31
 
-some7:
-some27:
-	TESTQ R13, R13
-	JLE   done28
-	MOVQ  $-1, R15
-	BZHIQ R13, R15, R15
-	KMOVW R15, K1
-	TESTQ R10, R10
-	JNE   some29
+asked32:
+	VMOVUPS (BX)(R15*4), Z5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal33
+	VDIVPS  Z4, Z5, Z5
 
-asked30:
-	VMOVUPS.Z (BX)(R14*4), K1, Z3
+divided34:
+	VCMPPS    $0x1d, Z0, Z5, K1
+	VCMPPS    $0x12, Z1, Z5, K1, K1
+	VMOVUPS   (DX)(R15*4), Z5
+	VDIVPS    Z4, Z5, Z5
+	VMOVAPS.Z Z5, K1, Z5
+	CMPB      284(CX), $0x00
+	JNE       join35
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU64 Z5, (SI)(R15*4)
+
+stored38:
+joined36:
+	ADDQ $0x00000010, R15
+	SUBQ $0x00000010, R14
+
+fewer30:
+	CMPB 283(CX), $0x00
+	JNE  tail39
+
+some8:
+some40:
+	TESTQ R14, R14
+	JLE   done41
+	MOVQ  $-1, BP
+	BZHIQ R14, BP, BP
+	KMOVW BP, K1
+	TESTQ R11, R11
+	JNE   some42
+
+asked43:
+	VMOVUPS.Z (BX)(R15*4), K1, Z5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPS    Z2, Z3, Z3
+	JNE       reciprocal44
+	VDIVPS    Z4, Z5, Z5
 
-divided32:
-	VCMPPS    $0x1d, Z0, Z3, K2
-	VCMPPS    $0x12, Z1, Z3, K2, K2
-	VMOVUPS.Z (DX)(R14*4), K1, Z3
-	VDIVPS    Z2, Z3, Z3
-	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, (SI)(R14*4)
-	ADDQ      $0x00000010, R14
-	SUBQ      $0x00000010, R13
-	JMP       some27
+divided45:
+	VCMPPS    $0x1d, Z0, Z5, K2
+	VCMPPS    $0x12, Z1, Z5, K2, K2
+	VMOVUPS.Z (DX)(R15*4), K1, Z5
+	VDIVPS    Z4, Z5, Z5
+	VMOVAPS.Z Z5, K2, Z5
+	CMPB      284(CX), $0x00
+	JNE       join46
+	VMOVUPS   Z5, K1, (SI)(R15*4)
 
-done28:
-	CMPB 275(CX), $0x00
-	JNE  taken33
+joined47:
+	ADDQ $0x00000010, R15
+	SUBQ $0x00000010, R14
+	JMP  some40
 
-done8:
-	ADDQ 152(CX), R11
-	MOVQ R11, DX
-	ADDQ 184(CX), R12
-	MOVQ R12, BX
-	ADDQ 216(CX), SI
-	ADDQ $0x00000004, DI
-	DECQ R9
-	JNE  run5
+done41:
+	CMPB 283(CX), $0x00
+	JNE  taken48
+
+done9:
+	ADDQ      152(CX), R12
+	MOVQ      R12, DX
+	ADDQ      184(CX), R13
+	MOVQ      R13, BX
+	ADDQ      216(CX), SI
+	ADDQ      $0x00000004, DI
+	DECQ      R9
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none49
+	MOVQ      $0x00000010, R14
+	SUBQ      256(CX), R14
+	JEQ       none49
+	MOVQ      $-1, AX
+	BZHIQ     R14, AX, AX
+	KMOVW     AX, K1
+	VPERMPS   Z2, Z3, Z0
+	VMOVDQU32 Z0, K1, (R10)
+
+none49:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ SI, R15
-	ANDQ $0x3f, R15
-	JEQ  whole6
-	MOVQ $0x00000040, R13
-	SUBQ R15, R13
-	SHRQ $0x02, R13
+head10:
+	MOVQ SI, BP
+	ANDQ $0x3f, BP
+	JEQ  whole7
+	MOVQ $0x00000040, R14
+	SUBQ BP, R14
+	SHRQ $0x02, R14
 	MOVQ SI, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), SI
-	ADDQ R15, SI
-	JMP  some7
+	ADDQ BP, SI
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R10*1), R13
-	PREFETCHT1 (R13)(R14*4)
-	PREFETCHT1 64(R13)(R14*4)
-	PREFETCHT1 128(R13)(R14*4)
-	PREFETCHT1 192(R13)(R14*4)
-	LEAQ       (BX)(R10*1), R13
-	PREFETCHT1 (R13)(R14*4)
-	PREFETCHT1 64(R13)(R14*4)
-	PREFETCHT1 128(R13)(R14*4)
-	PREFETCHT1 192(R13)(R14*4)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R11*1), R14
+	PREFETCHT1 (R14)(R15*4)
+	PREFETCHT1 64(R14)(R15*4)
+	PREFETCHT1 128(R14)(R15*4)
+	PREFETCHT1 192(R14)(R15*4)
+	LEAQ       (BX)(R11*1), R14
+	PREFETCHT1 (R14)(R15*4)
+	PREFETCHT1 64(R14)(R15*4)
+	PREFETCHT1 128(R14)(R15*4)
+	PREFETCHT1 192(R14)(R15*4)
+	JMP        asked14
 
-reciprocal14:
+reciprocal15:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z4, Z9, Z9
+	VMULPS       Z9, Z5, Z5
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z4, Z9, Z9
+	VMULPS       Z9, Z6, Z6
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z4, Z9, Z9
+	VMULPS       Z9, Z7, Z7
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z4, Z9, Z9
+	VMULPS       Z9, Z8, Z8
+	JMP          divided16
+
+around19:
+	VMOVNTDQ Z5, (SI)(R15*4)
+	VMOVNTDQ Z6, 64(SI)(R15*4)
+	VMOVNTDQ Z7, 128(SI)(R15*4)
+	VMOVNTDQ Z8, 192(SI)(R15*4)
+	JMP      stored20
+
+join17:
+	VMOVDQA64 Z3, Z9
+	VPERMI2PS Z5, Z2, Z9
+	VMOVNTDQ  Z9, (R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z6, Z5, Z2
+	VMOVNTDQ  Z2, 64(R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z7, Z6, Z2
+	VMOVNTDQ  Z2, 128(R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z8, Z7, Z2
+	VMOVNTDQ  Z2, 192(R10)
+	VMOVDQA64 Z8, Z2
+	ADDQ      $0x00000100, R10
+	JMP       joined18
+
+some22:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	PREFETCHT1 64(BP)(R15*4)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	PREFETCHT1 64(BP)(R15*4)
+	JMP        asked23
+
+reciprocal24:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
-	VDIVPS       Z2, Z7, Z7
-	VMULPS       Z7, Z3, Z3
-	VBROADCASTSS all32_3f800000<>+0(SB), Z7
-	VDIVPS       Z2, Z7, Z7
-	VMULPS       Z7, Z4, Z4
-	VBROADCASTSS all32_3f800000<>+0(SB), Z7
-	VDIVPS       Z2, Z7, Z7
+	VDIVPS       Z4, Z7, Z7
 	VMULPS       Z7, Z5, Z5
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
-	VDIVPS       Z2, Z7, Z7
+	VDIVPS       Z4, Z7, Z7
 	VMULPS       Z7, Z6, Z6
-	JMP          divided15
+	JMP          divided25
 
-around16:
-	VMOVNTDQ Z3, (SI)(R14*4)
-	VMOVNTDQ Z4, 64(SI)(R14*4)
-	VMOVNTDQ Z5, 128(SI)(R14*4)
-	VMOVNTDQ Z6, 192(SI)(R14*4)
-	JMP      stored17
+around28:
+	VMOVNTDQ Z5, (SI)(R15*4)
+	VMOVNTDQ Z6, 64(SI)(R15*4)
+	JMP      stored29
 
-some20:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*4)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*4)
-	JMP        asked21
+join26:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PS Z5, Z2, Z7
+	VMOVNTDQ  Z7, (R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PS Z6, Z5, Z2
+	VMOVNTDQ  Z2, 64(R10)
+	VMOVDQA64 Z6, Z2
+	ADDQ      $0x00000080, R10
+	JMP       joined27
 
-reciprocal22:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z4
-	VDIVPS       Z2, Z4, Z4
-	VMULPS       Z4, Z3, Z3
-	JMP          divided23
+some31:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	JMP        asked32
 
-around24:
-	VMOVNTDQ Z3, (SI)(R14*4)
-	JMP      stored25
+reciprocal33:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z6
+	VDIVPS       Z4, Z6, Z6
+	VMULPS       Z6, Z5, Z5
+	JMP          divided34
 
-tail26:
-	TESTQ R13, R13
-	JEQ   done8
+around37:
+	VMOVNTDQ Z5, (SI)(R15*4)
+	JMP      stored38
+
+join35:
+	VMOVDQA64 Z3, Z6
+	VPERMI2PS Z5, Z2, Z6
+	VMOVNTDQ  Z6, (R10)
+	VMOVDQA64 Z5, Z2
+	ADDQ      $0x00000040, R10
+	JMP       joined36
+
+tail39:
+	TESTQ R14, R14
+	JEQ   done9
 	MOVQ  SI, 248(CX)
 	CMPQ  R9, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R14, R15
-	SHLQ  $0x02, R15
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R15, BP
+	SHLQ  $0x02, BP
 	LEAQ  (SP), SI
-	SUBQ  R15, SI
-	JMP   some7
+	SUBQ  BP, SI
+	JMP   some8
 
-some29:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*4)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*4)
-	JMP        asked30
+some42:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*4)
+	JMP        asked43
 
-reciprocal31:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z4
-	VDIVPS       Z2, Z4, Z4
-	VMULPS       Z4, Z3, Z3
-	JMP          divided32
+reciprocal44:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z6
+	VDIVPS       Z4, Z6, Z6
+	VMULPS       Z6, Z5, Z5
+	JMP          divided45
 
-taken33:
-	ADDQ      R13, R14
+join46:
+	VMOVDQA64   Z3, Z6
+	VPERMI2PS   Z5, Z2, Z6
+	SUBQ        R14, 256(CX)
+	JG          part50
+	VMOVNTDQ    Z6, (R10)
+	ADDQ        $0x00000040, R10
+	ADDQ        $0x10, 256(CX)
+	VPERMPS     Z5, Z3, Z2
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z5
+	VPERMPS     Z2, Z5, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+	JMP         kept51
+
+part50:
+	VPMOVZXBD   numbers16x32<>+0(SB), Z3
+	VPSUBD.BCST 256(CX), Z3, Z2
+	VPERMPS     Z6, Z2, Z2
+	VPADDD.BCST 256(CX), Z3, Z3
+
+kept51:
+	JMP joined47
+
+taken48:
+	ADDQ      R14, R15
 	MOVQ      248(CX), SI
-	CMPQ      R14, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R14, R13
-	SHLQ      $0x02, R13
-	ADDQ      SI, R13
-	VMOVDQU64 (SP), Z3
-	VMOVNTDQ  Z3, -64(R13)
-	JMP       whole6
+	CMPQ      R15, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R15, R14
+	SHLQ      $0x02, R14
+	ADDQ      SI, R14
+	VMOVDQU64 (SP), Z5
+	VMOVNTDQ  Z5, -64(R14)
+	JMP       whole7
 
 other2:
-step34:
+step52:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned54
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -3028,24 +3460,24 @@ step34:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some37
+	JMP     some55
 
-aligned36:
-turn38:
+aligned54:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns58
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand41:
+strand59:
 	VBROADCASTSS (R12), Z2
 	VBROADCASTSS 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block39:
+block57:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near42
+	JEQ        near60
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -3055,20 +3487,20 @@ block39:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 
-near42:
+near60:
 	VMOVUPS (BX), Z3
 	VMOVUPS 64(BX), Z4
 	VMOVUPS 128(BX), Z5
 	VMOVUPS 192(BX), Z6
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal61
 	VDIVPS  Z2, Z3, Z3
 	VDIVPS  Z2, Z4, Z4
 	VDIVPS  Z2, Z5, Z5
 	VDIVPS  Z2, Z6, Z6
-	JMP     divided44
+	JMP     divided62
 
-reciprocal43:
+reciprocal61:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z2, Z7, Z7
 	VMULPS       Z7, Z3, Z3
@@ -3082,7 +3514,7 @@ reciprocal43:
 	VDIVPS       Z2, Z7, Z7
 	VMULPS       Z7, Z6, Z6
 
-divided44:
+divided62:
 	VCMPPS    $0x1d, Z0, Z3, K1
 	VCMPPS    $0x1d, Z0, Z4, K2
 	VCMPPS    $0x1d, Z0, Z5, K3
@@ -3104,70 +3536,70 @@ divided44:
 	VMOVAPS.Z Z5, K3, Z5
 	VMOVAPS.Z Z6, K4, Z6
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around63
 	VMOVDQU64 Z3, (SI)
 	VMOVDQU64 Z4, 64(SI)
 	VMOVDQU64 Z5, 128(SI)
 	VMOVDQU64 Z6, 192(SI)
-	JMP       stored46
+	JMP       stored64
 
-around45:
+around63:
 	VMOVNTDQ Z3, (SI)
 	VMOVNTDQ Z4, 64(SI)
 	VMOVNTDQ Z5, 128(SI)
 	VMOVNTDQ Z6, 192(SI)
 
-stored46:
+stored64:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000040, R10
-	JNE  block39
+	JNE  block57
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand41
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn56
 
-turns40:
-some37:
-some47:
+turns58:
+some55:
+some65:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done66
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near49
+	JEQ        near67
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near49:
+near67:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand50:
+strand68:
 	VBROADCASTSS (R11), Z2
 	VBROADCASTSS 1024(R11), Z3
 	VMOVUPS.Z    (BX), K1, Z3
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal69
 	VDIVPS       Z2, Z3, Z3
-	JMP          divided52
+	JMP          divided70
 
-reciprocal51:
+reciprocal69:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z4
 	VDIVPS       Z2, Z4, Z4
 	VMULPS       Z4, Z3, Z3
 
-divided52:
+divided70:
 	VCMPPS    $0x1d, Z0, Z3, K2
 	VCMPPS    $0x12, Z1, Z3, K2, K2
 	VMOVUPS.Z (DX), K1, Z3
@@ -3182,7 +3614,7 @@ divided52:
 	ADDQ      200(CX), SI
 	ADDQ      $0x00000004, R11
 	DECQ      R10
-	JNE       strand50
+	JNE       strand68
 	SUBQ      144(CX), DX
 	SUBQ      176(CX), BX
 	SUBQ      208(CX), SI
@@ -3193,21 +3625,21 @@ divided52:
 	ADDQ      $+64, BX
 	ADDQ      $+64, SI
 	SUBQ      $0x00000010, AX
-	JMP       some47
+	JMP       some65
 
-done48:
+done66:
 	TESTQ R8, R8
-	JL    whole53
+	JL    whole71
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*4), BX
 	LEAQ  (SI)(AX*4), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned36
+	JMP   aligned54
 
-whole53:
+whole71:
 	DECQ R9
-	JEQ  steps35
+	JEQ  steps53
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -3216,9 +3648,9 @@ whole53:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step52
 
-steps35:
+steps53:
 	VZEROUPPER
 	RET
 
@@ -3239,12 +3671,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block55:
+block73:
 	CMPQ       AX, $0x00000040
-	JLT        blocks56
+	JLT        blocks74
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near57
+	JEQ        near75
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -3254,36 +3686,36 @@ block55:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near57:
+near75:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded76
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
 	VMOVUPS 192(DI), Z3
 
-loaded58:
+loaded76:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded77
 	VMOVUPS (R8), Z4
 	VMOVUPS 64(R8), Z4
 	VMOVUPS 128(R8), Z4
 	VMOVUPS 192(R8), Z4
 
-loaded59:
+loaded77:
 	VMOVUPS (BX), Z4
 	VMOVUPS 64(BX), Z7
 	VMOVUPS 128(BX), Z8
 	VMOVUPS 192(BX), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal78
 	VDIVPS  Z0, Z4, Z4
 	VDIVPS  Z1, Z7, Z7
 	VDIVPS  Z2, Z8, Z8
 	VDIVPS  Z3, Z9, Z9
-	JMP     divided61
+	JMP     divided79
 
-reciprocal60:
+reciprocal78:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z0, Z10, Z10
 	VMULPS       Z10, Z4, Z4
@@ -3297,7 +3729,7 @@ reciprocal60:
 	VDIVPS       Z3, Z10, Z10
 	VMULPS       Z10, Z9, Z9
 
-divided61:
+divided79:
 	VCMPPS    $0x1d, Z5, Z4, K1
 	VCMPPS    $0x1d, Z5, Z7, K2
 	VCMPPS    $0x1d, Z5, Z8, K3
@@ -3319,57 +3751,57 @@ divided61:
 	VMOVAPS.Z Z8, K3, Z8
 	VMOVAPS.Z Z9, K4, Z9
 	CMPB      76(CX), $0x00
-	JNE       around62
+	JNE       around80
 	VMOVDQU64 Z4, (SI)
 	VMOVDQU64 Z7, 64(SI)
 	VMOVDQU64 Z8, 128(SI)
 	VMOVDQU64 Z9, 192(SI)
-	JMP       stored63
+	JMP       stored81
 
-around62:
+around80:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z7, 64(SI)
 	VMOVNTDQ Z8, 128(SI)
 	VMOVNTDQ Z9, 192(SI)
 
-stored63:
+stored81:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block55
+	JMP  block73
 
-blocks56:
-some64:
+blocks74:
+some82:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done83
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded84
 	VMOVUPS.Z (DI), K1, Z0
 
-loaded66:
+loaded84:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded85
 	VMOVUPS.Z (R8), K1, Z4
 
-loaded67:
+loaded85:
 	VMOVUPS.Z (BX), K1, Z4
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal86
 	VDIVPS    Z0, Z4, Z4
-	JMP       divided69
+	JMP       divided87
 
-reciprocal68:
+reciprocal86:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z7
 	VDIVPS       Z0, Z7, Z7
 	VMULPS       Z7, Z4, Z4
 
-divided69:
+divided87:
 	VCMPPS    $0x1d, Z5, Z4, K2
 	VCMPPS    $0x12, Z6, Z4, K2, K2
 	VMOVUPS.Z (DX), K1, Z4
@@ -3382,10 +3814,10 @@ divided69:
 	ADDQ      $0x00000040, DI
 	ADDQ      $0x00000040, R8
 	SUBQ      $0x00000010, AX
-	JMP       some64
+	JMP       some82
 
-done65:
-	DECQ 264(CX)
+done83:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -3412,14 +3844,16 @@ TEXT ·quantizeBackwardAVX512F64F64F64F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         312(CX), R9
+	MOVQ         320(CX), R9
 	MOVQ         88(CX), R9
 	TESTQ        R9, R9
 	JEQ          one1
 	MOVQ         112(CX), DI
 	VBROADCASTSD 56(CX), Z0
 	VBROADCASTSD 64(CX), Z1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
+	JNE          shared3
+	CMPB         284(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -3429,266 +3863,368 @@ TEXT ·quantizeBackwardAVX512F64F64F64F8(SB), NOSPLIT, $64-16
 	JEQ          other2
 
 shared3:
-	CMPQ 96(CX), $0x01
-	JNE  other2
-	LEAQ -32(AX), R8
-	MOVQ 80(CX), R10
-	MOVQ DX, R11
-	MOVQ BX, R12
+	CMPQ        96(CX), $0x01
+	JNE         other2
+	LEAQ        -32(AX), R8
+	MOVQ        80(CX), R11
+	MOVQ        DX, R12
+	MOVQ        BX, R13
+	CMPB        284(CX), $0x00
+	JEQ         near6
+	MOVQ        SI, R14
+	ANDQ        $0x3f, R14
+	MOVQ        SI, R10
+	SUBQ        R14, R10
+	SHRQ        $0x03, R14
+	NEGQ        R14
+	ADDQ        $0x08, R14
+	MOVQ        R14, 256(CX)
+	VMOVDQU64   (R10), Z2
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z4
+	VPERMPD     Z2, Z4, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
 
+near6:
 run5:
-	VBROADCASTSD (DI), Z2
-	VBROADCASTSD 1024(DI), Z3
-	XORQ         R14, R14
-	CMPB         275(CX), $0x00
-	JNE          head9
+	VBROADCASTSD (DI), Z4
+	VBROADCASTSD 1024(DI), Z5
+	XORQ         R15, R15
+	CMPB         283(CX), $0x00
+	JNE          head10
 
-whole6:
-	CMPQ R14, R8
-	JGT  rest11
+whole7:
+	CMPQ R15, R8
+	JGT  rest12
 
-next10:
-	TESTQ R10, R10
-	JNE   some12
+next11:
+	TESTQ R11, R11
+	JNE   some13
 
-asked13:
-	VMOVUPD (BX)(R14*8), Z3
-	VMOVUPD 64(BX)(R14*8), Z4
-	VMOVUPD 128(BX)(R14*8), Z5
-	VMOVUPD 192(BX)(R14*8), Z6
+asked14:
+	VMOVUPD (BX)(R15*8), Z5
+	VMOVUPD 64(BX)(R15*8), Z6
+	VMOVUPD 128(BX)(R15*8), Z7
+	VMOVUPD 192(BX)(R15*8), Z8
 	CMPB    75(CX), $0x00
-	JNE     reciprocal14
-	VDIVPD  Z2, Z3, Z3
-	VDIVPD  Z2, Z4, Z4
-	VDIVPD  Z2, Z5, Z5
-	VDIVPD  Z2, Z6, Z6
+	JNE     reciprocal15
+	VDIVPD  Z4, Z5, Z5
+	VDIVPD  Z4, Z6, Z6
+	VDIVPD  Z4, Z7, Z7
+	VDIVPD  Z4, Z8, Z8
 
-divided15:
-	VCMPPD    $0x1d, Z0, Z3, K1
-	VCMPPD    $0x1d, Z0, Z4, K2
-	VCMPPD    $0x1d, Z0, Z5, K3
-	VCMPPD    $0x1d, Z0, Z6, K4
-	VCMPPD    $0x12, Z1, Z3, K1, K1
-	VCMPPD    $0x12, Z1, Z4, K2, K2
-	VCMPPD    $0x12, Z1, Z5, K3, K3
-	VCMPPD    $0x12, Z1, Z6, K4, K4
-	VMOVUPD   (DX)(R14*8), Z3
-	VMOVUPD   64(DX)(R14*8), Z4
-	VMOVUPD   128(DX)(R14*8), Z5
-	VMOVUPD   192(DX)(R14*8), Z6
-	VDIVPD    Z2, Z3, Z3
-	VDIVPD    Z2, Z4, Z4
-	VDIVPD    Z2, Z5, Z5
-	VDIVPD    Z2, Z6, Z6
-	VMOVAPD.Z Z3, K1, Z3
-	VMOVAPD.Z Z4, K2, Z4
-	VMOVAPD.Z Z5, K3, Z5
-	VMOVAPD.Z Z6, K4, Z6
+divided16:
+	VCMPPD    $0x1d, Z0, Z5, K1
+	VCMPPD    $0x1d, Z0, Z6, K2
+	VCMPPD    $0x1d, Z0, Z7, K3
+	VCMPPD    $0x1d, Z0, Z8, K4
+	VCMPPD    $0x12, Z1, Z5, K1, K1
+	VCMPPD    $0x12, Z1, Z6, K2, K2
+	VCMPPD    $0x12, Z1, Z7, K3, K3
+	VCMPPD    $0x12, Z1, Z8, K4, K4
+	VMOVUPD   (DX)(R15*8), Z5
+	VMOVUPD   64(DX)(R15*8), Z6
+	VMOVUPD   128(DX)(R15*8), Z7
+	VMOVUPD   192(DX)(R15*8), Z8
+	VDIVPD    Z4, Z5, Z5
+	VDIVPD    Z4, Z6, Z6
+	VDIVPD    Z4, Z7, Z7
+	VDIVPD    Z4, Z8, Z8
+	VMOVAPD.Z Z5, K1, Z5
+	VMOVAPD.Z Z6, K2, Z6
+	VMOVAPD.Z Z7, K3, Z7
+	VMOVAPD.Z Z8, K4, Z8
+	CMPB      284(CX), $0x00
+	JNE       join17
 	CMPB      76(CX), $0x00
-	JNE       around16
-	VMOVDQU64 Z3, (SI)(R14*8)
-	VMOVDQU64 Z4, 64(SI)(R14*8)
-	VMOVDQU64 Z5, 128(SI)(R14*8)
-	VMOVDQU64 Z6, 192(SI)(R14*8)
+	JNE       around19
+	VMOVDQU64 Z5, (SI)(R15*8)
+	VMOVDQU64 Z6, 64(SI)(R15*8)
+	VMOVDQU64 Z7, 128(SI)(R15*8)
+	VMOVDQU64 Z8, 192(SI)(R15*8)
 
-stored17:
-	ADDQ $0x00000020, R14
-	CMPQ R14, R8
-	JLE  next10
+stored20:
+joined18:
+	ADDQ $0x00000020, R15
+	CMPQ R15, R8
+	JLE  next11
 
-rest11:
-	MOVQ AX, R13
-	SUBQ R14, R13
+rest12:
+	MOVQ  AX, R14
+	SUBQ  R15, R14
+	JEQ   done9
+	CMPQ  R14, $0x00000010
+	JLT   fewer21
+	TESTQ R11, R11
+	JNE   some22
 
-line18:
-	CMPQ  R13, $0x00000008
-	JLT   lines19
-	TESTQ R10, R10
-	JNE   some20
-
-asked21:
-	VMOVUPD (BX)(R14*8), Z3
+asked23:
+	VMOVUPD (BX)(R15*8), Z5
+	VMOVUPD 64(BX)(R15*8), Z6
 	CMPB    75(CX), $0x00
-	JNE     reciprocal22
-	VDIVPD  Z2, Z3, Z3
+	JNE     reciprocal24
+	VDIVPD  Z4, Z5, Z5
+	VDIVPD  Z4, Z6, Z6
 
-divided23:
-	VCMPPD    $0x1d, Z0, Z3, K1
-	VCMPPD    $0x12, Z1, Z3, K1, K1
-	VMOVUPD   (DX)(R14*8), Z3
-	VDIVPD    Z2, Z3, Z3
-	VMOVAPD.Z Z3, K1, Z3
+divided25:
+	VCMPPD    $0x1d, Z0, Z5, K1
+	VCMPPD    $0x1d, Z0, Z6, K2
+	VCMPPD    $0x12, Z1, Z5, K1, K1
+	VCMPPD    $0x12, Z1, Z6, K2, K2
+	VMOVUPD   (DX)(R15*8), Z5
+	VMOVUPD   64(DX)(R15*8), Z6
+	VDIVPD    Z4, Z5, Z5
+	VDIVPD    Z4, Z6, Z6
+	VMOVAPD.Z Z5, K1, Z5
+	VMOVAPD.Z Z6, K2, Z6
+	CMPB      284(CX), $0x00
+	JNE       join26
 	CMPB      76(CX), $0x00
-	JNE       around24
-	VMOVDQU64 Z3, (SI)(R14*8)
+	JNE       around28
+	VMOVDQU64 Z5, (SI)(R15*8)
+	VMOVDQU64 Z6, 64(SI)(R15*8)
 
-stored25:
-	ADDQ $0x00000008, R14
-	SUBQ $0x00000008, R13
-	JMP  line18
+stored29:
+joined27:
+	ADDQ $0x00000010, R15
+	SUBQ $0x00000010, R14
 
-lines19:
-	CMPB 275(CX), $0x00
-	JNE  tail26
+fewer21:
+	CMPB 283(CX), $0x00
+	JNE  tail30
 
-some7:
-some27:
-	TESTQ R13, R13
-	JLE   done28
-	MOVQ  $-1, R15
-	BZHIQ R13, R15, R15
-	KMOVW R15, K1
-	TESTQ R10, R10
-	JNE   some29
+some8:
+some31:
+	TESTQ R14, R14
+	JLE   done32
+	MOVQ  $-1, BP
+	BZHIQ R14, BP, BP
+	KMOVW BP, K1
+	TESTQ R11, R11
+	JNE   some33
 
-asked30:
-	VMOVUPD.Z (BX)(R14*8), K1, Z3
+asked34:
+	VMOVUPD.Z (BX)(R15*8), K1, Z5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal31
-	VDIVPD    Z2, Z3, Z3
+	JNE       reciprocal35
+	VDIVPD    Z4, Z5, Z5
 
-divided32:
-	VCMPPD    $0x1d, Z0, Z3, K2
-	VCMPPD    $0x12, Z1, Z3, K2, K2
-	VMOVUPD.Z (DX)(R14*8), K1, Z3
-	VDIVPD    Z2, Z3, Z3
-	VMOVAPD.Z Z3, K2, Z3
-	VMOVUPD   Z3, K1, (SI)(R14*8)
-	ADDQ      $0x00000008, R14
-	SUBQ      $0x00000008, R13
-	JMP       some27
+divided36:
+	VCMPPD    $0x1d, Z0, Z5, K2
+	VCMPPD    $0x12, Z1, Z5, K2, K2
+	VMOVUPD.Z (DX)(R15*8), K1, Z5
+	VDIVPD    Z4, Z5, Z5
+	VMOVAPD.Z Z5, K2, Z5
+	CMPB      284(CX), $0x00
+	JNE       join37
+	VMOVUPD   Z5, K1, (SI)(R15*8)
 
-done28:
-	CMPB 275(CX), $0x00
-	JNE  taken33
+joined38:
+	ADDQ $0x00000008, R15
+	SUBQ $0x00000008, R14
+	JMP  some31
 
-done8:
-	ADDQ 152(CX), R11
-	MOVQ R11, DX
-	ADDQ 184(CX), R12
-	MOVQ R12, BX
-	ADDQ 216(CX), SI
-	ADDQ $0x00000008, DI
-	DECQ R9
-	JNE  run5
+done32:
+	CMPB 283(CX), $0x00
+	JNE  taken39
+
+done9:
+	ADDQ      152(CX), R12
+	MOVQ      R12, DX
+	ADDQ      184(CX), R13
+	MOVQ      R13, BX
+	ADDQ      216(CX), SI
+	ADDQ      $0x00000008, DI
+	DECQ      R9
+	JNE       run5
+	CMPB      284(CX), $0x00
+	JEQ       none40
+	MOVQ      $0x00000008, R14
+	SUBQ      256(CX), R14
+	JEQ       none40
+	MOVQ      $-1, AX
+	BZHIQ     R14, AX, AX
+	KMOVW     AX, K1
+	VPERMPD   Z2, Z3, Z0
+	VMOVDQU64 Z0, K1, (R10)
+
+none40:
 	VZEROUPPER
 	RET
 
-head9:
-	MOVQ SI, R15
-	ANDQ $0x3f, R15
-	JEQ  whole6
-	MOVQ $0x00000040, R13
-	SUBQ R15, R13
-	SHRQ $0x03, R13
+head10:
+	MOVQ SI, BP
+	ANDQ $0x3f, BP
+	JEQ  whole7
+	MOVQ $0x00000040, R14
+	SUBQ BP, R14
+	SHRQ $0x03, R14
 	MOVQ SI, 248(CX)
-	CMPB 276(CX), $0x00
-	JEQ  some7
+	CMPB 285(CX), $0x00
+	JEQ  some8
 	LEAQ (SP), SI
-	ADDQ R15, SI
-	JMP  some7
+	ADDQ BP, SI
+	JMP  some8
 
-some12:
-	LEAQ       (DX)(R10*1), R13
-	PREFETCHT1 (R13)(R14*8)
-	PREFETCHT1 64(R13)(R14*8)
-	PREFETCHT1 128(R13)(R14*8)
-	PREFETCHT1 192(R13)(R14*8)
-	LEAQ       (BX)(R10*1), R13
-	PREFETCHT1 (R13)(R14*8)
-	PREFETCHT1 64(R13)(R14*8)
-	PREFETCHT1 128(R13)(R14*8)
-	PREFETCHT1 192(R13)(R14*8)
-	JMP        asked13
+some13:
+	LEAQ       (DX)(R11*1), R14
+	PREFETCHT1 (R14)(R15*8)
+	PREFETCHT1 64(R14)(R15*8)
+	PREFETCHT1 128(R14)(R15*8)
+	PREFETCHT1 192(R14)(R15*8)
+	LEAQ       (BX)(R11*1), R14
+	PREFETCHT1 (R14)(R15*8)
+	PREFETCHT1 64(R14)(R15*8)
+	PREFETCHT1 128(R14)(R15*8)
+	PREFETCHT1 192(R14)(R15*8)
+	JMP        asked14
 
-reciprocal14:
+reciprocal15:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD       Z4, Z9, Z9
+	VMULPD       Z9, Z5, Z5
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD       Z4, Z9, Z9
+	VMULPD       Z9, Z6, Z6
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD       Z4, Z9, Z9
+	VMULPD       Z9, Z7, Z7
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z9
+	VDIVPD       Z4, Z9, Z9
+	VMULPD       Z9, Z8, Z8
+	JMP          divided16
+
+around19:
+	VMOVNTDQ Z5, (SI)(R15*8)
+	VMOVNTDQ Z6, 64(SI)(R15*8)
+	VMOVNTDQ Z7, 128(SI)(R15*8)
+	VMOVNTDQ Z8, 192(SI)(R15*8)
+	JMP      stored20
+
+join17:
+	VMOVDQA64 Z3, Z9
+	VPERMI2PD Z5, Z2, Z9
+	VMOVNTDQ  Z9, (R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z6, Z5, Z2
+	VMOVNTDQ  Z2, 64(R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z7, Z6, Z2
+	VMOVNTDQ  Z2, 128(R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z8, Z7, Z2
+	VMOVNTDQ  Z2, 192(R10)
+	VMOVDQA64 Z8, Z2
+	ADDQ      $0x00000100, R10
+	JMP       joined18
+
+some22:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	PREFETCHT1 64(BP)(R15*8)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	PREFETCHT1 64(BP)(R15*8)
+	JMP        asked23
+
+reciprocal24:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
-	VDIVPD       Z2, Z7, Z7
-	VMULPD       Z7, Z3, Z3
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
-	VDIVPD       Z2, Z7, Z7
-	VMULPD       Z7, Z4, Z4
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
-	VDIVPD       Z2, Z7, Z7
+	VDIVPD       Z4, Z7, Z7
 	VMULPD       Z7, Z5, Z5
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
-	VDIVPD       Z2, Z7, Z7
+	VDIVPD       Z4, Z7, Z7
 	VMULPD       Z7, Z6, Z6
-	JMP          divided15
+	JMP          divided25
 
-around16:
-	VMOVNTDQ Z3, (SI)(R14*8)
-	VMOVNTDQ Z4, 64(SI)(R14*8)
-	VMOVNTDQ Z5, 128(SI)(R14*8)
-	VMOVNTDQ Z6, 192(SI)(R14*8)
-	JMP      stored17
+around28:
+	VMOVNTDQ Z5, (SI)(R15*8)
+	VMOVNTDQ Z6, 64(SI)(R15*8)
+	JMP      stored29
 
-some20:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*8)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*8)
-	JMP        asked21
+join26:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PD Z5, Z2, Z7
+	VMOVNTDQ  Z7, (R10)
+	VMOVDQA64 Z3, Z2
+	VPERMI2PD Z6, Z5, Z2
+	VMOVNTDQ  Z2, 64(R10)
+	VMOVDQA64 Z6, Z2
+	ADDQ      $0x00000080, R10
+	JMP       joined27
 
-reciprocal22:
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z4
-	VDIVPD       Z2, Z4, Z4
-	VMULPD       Z4, Z3, Z3
-	JMP          divided23
-
-around24:
-	VMOVNTDQ Z3, (SI)(R14*8)
-	JMP      stored25
-
-tail26:
-	TESTQ R13, R13
-	JEQ   done8
+tail30:
+	TESTQ R14, R14
+	JEQ   done9
 	MOVQ  SI, 248(CX)
 	CMPQ  R9, $0x01
-	JEQ   some7
-	MOVB  $0x01, 276(CX)
-	MOVQ  R14, R15
-	SHLQ  $0x03, R15
+	JEQ   some8
+	MOVB  $0x01, 285(CX)
+	MOVQ  R15, BP
+	SHLQ  $0x03, BP
 	LEAQ  (SP), SI
-	SUBQ  R15, SI
-	JMP   some7
+	SUBQ  BP, SI
+	JMP   some8
 
-some29:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*8)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*8)
-	JMP        asked30
+some33:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	JMP        asked34
 
-reciprocal31:
-	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z4
-	VDIVPD       Z2, Z4, Z4
-	VMULPD       Z4, Z3, Z3
-	JMP          divided32
+reciprocal35:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD       Z4, Z6, Z6
+	VMULPD       Z6, Z5, Z5
+	JMP          divided36
 
-taken33:
-	ADDQ      R13, R14
+join37:
+	VMOVDQA64   Z3, Z6
+	VPERMI2PD   Z5, Z2, Z6
+	SUBQ        R14, 256(CX)
+	JG          part41
+	VMOVNTDQ    Z6, (R10)
+	ADDQ        $0x00000040, R10
+	ADDQ        $0x08, 256(CX)
+	VPERMPD     Z5, Z3, Z2
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z5
+	VPERMPD     Z2, Z5, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
+	JMP         kept42
+
+part41:
+	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
+	VPSUBQ.BCST 256(CX), Z3, Z2
+	VPERMPD     Z6, Z2, Z2
+	VPADDQ.BCST 256(CX), Z3, Z3
+
+kept42:
+	JMP joined38
+
+taken39:
+	ADDQ      R14, R15
 	MOVQ      248(CX), SI
-	CMPQ      R14, AX
-	JEQ       done8
-	CMPB      276(CX), $0x00
-	JEQ       whole6
-	MOVB      $0x00, 276(CX)
-	MOVQ      R14, R13
-	SHLQ      $0x03, R13
-	ADDQ      SI, R13
-	VMOVDQU64 (SP), Z3
-	VMOVNTDQ  Z3, -64(R13)
-	JMP       whole6
+	CMPQ      R15, AX
+	JEQ       done9
+	CMPB      285(CX), $0x00
+	JEQ       whole7
+	MOVB      $0x00, 285(CX)
+	MOVQ      R15, R14
+	SHLQ      $0x03, R14
+	ADDQ      SI, R14
+	VMOVDQU64 (SP), Z5
+	VMOVNTDQ  Z5, -64(R14)
+	JMP       whole7
 
 other2:
-step34:
+step43:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned36
+	JEQ     aligned45
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -3698,24 +4234,24 @@ step34:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some37
+	JMP     some46
 
-aligned36:
-turn38:
+aligned45:
+turn47:
 	CMPQ AX, 104(CX)
-	JLT  turns40
+	JLT  turns49
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand41:
+strand50:
 	VBROADCASTSD (R12), Z2
 	VBROADCASTSD 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block39:
+block48:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near42
+	JEQ        near51
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -3725,20 +4261,20 @@ block39:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 
-near42:
+near51:
 	VMOVUPD (BX), Z3
 	VMOVUPD 64(BX), Z4
 	VMOVUPD 128(BX), Z5
 	VMOVUPD 192(BX), Z6
 	CMPB    75(CX), $0x00
-	JNE     reciprocal43
+	JNE     reciprocal52
 	VDIVPD  Z2, Z3, Z3
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
-	JMP     divided44
+	JMP     divided53
 
-reciprocal43:
+reciprocal52:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
 	VDIVPD       Z2, Z7, Z7
 	VMULPD       Z7, Z3, Z3
@@ -3752,7 +4288,7 @@ reciprocal43:
 	VDIVPD       Z2, Z7, Z7
 	VMULPD       Z7, Z6, Z6
 
-divided44:
+divided53:
 	VCMPPD    $0x1d, Z0, Z3, K1
 	VCMPPD    $0x1d, Z0, Z4, K2
 	VCMPPD    $0x1d, Z0, Z5, K3
@@ -3774,70 +4310,70 @@ divided44:
 	VMOVAPD.Z Z5, K3, Z5
 	VMOVAPD.Z Z6, K4, Z6
 	CMPB      76(CX), $0x00
-	JNE       around45
+	JNE       around54
 	VMOVDQU64 Z3, (SI)
 	VMOVDQU64 Z4, 64(SI)
 	VMOVDQU64 Z5, 128(SI)
 	VMOVDQU64 Z6, 192(SI)
-	JMP       stored46
+	JMP       stored55
 
-around45:
+around54:
 	VMOVNTDQ Z3, (SI)
 	VMOVNTDQ Z4, 64(SI)
 	VMOVNTDQ Z5, 128(SI)
 	VMOVNTDQ Z6, 192(SI)
 
-stored46:
+stored55:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000020, R10
-	JNE  block39
+	JNE  block48
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R11
-	JNE  strand41
+	JNE  strand50
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn38
+	JMP  turn47
 
-turns40:
-some37:
-some47:
+turns49:
+some46:
+some56:
 	TESTQ      AX, AX
-	JLE        done48
+	JLE        done57
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near49
+	JEQ        near58
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near49:
+near58:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand50:
+strand59:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	VMOVUPD.Z    (BX), K1, Z3
 	CMPB         75(CX), $0x00
-	JNE          reciprocal51
+	JNE          reciprocal60
 	VDIVPD       Z2, Z3, Z3
-	JMP          divided52
+	JMP          divided61
 
-reciprocal51:
+reciprocal60:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z4
 	VDIVPD       Z2, Z4, Z4
 	VMULPD       Z4, Z3, Z3
 
-divided52:
+divided61:
 	VCMPPD    $0x1d, Z0, Z3, K2
 	VCMPPD    $0x12, Z1, Z3, K2, K2
 	VMOVUPD.Z (DX), K1, Z3
@@ -3852,7 +4388,7 @@ divided52:
 	ADDQ      200(CX), SI
 	ADDQ      $0x00000008, R11
 	DECQ      R10
-	JNE       strand50
+	JNE       strand59
 	SUBQ      144(CX), DX
 	SUBQ      176(CX), BX
 	SUBQ      208(CX), SI
@@ -3863,21 +4399,21 @@ divided52:
 	ADDQ      $+64, BX
 	ADDQ      $+64, SI
 	SUBQ      $0x00000008, AX
-	JMP       some47
+	JMP       some56
 
-done48:
+done57:
 	TESTQ R8, R8
-	JL    whole53
+	JL    whole62
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	LEAQ  (SI)(AX*8), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned36
+	JMP   aligned45
 
-whole53:
+whole62:
 	DECQ R9
-	JEQ  steps35
+	JEQ  steps44
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -3886,9 +4422,9 @@ whole53:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step34
+	JMP  step43
 
-steps35:
+steps44:
 	VZEROUPPER
 	RET
 
@@ -3909,12 +4445,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block55:
+block64:
 	CMPQ       AX, $0x00000020
-	JLT        blocks56
+	JLT        blocks65
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near57
+	JEQ        near66
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -3924,36 +4460,36 @@ block55:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near57:
+near66:
 	CMPB    72(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded67
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded58:
+loaded67:
 	CMPB    73(CX), $0x00
-	JEQ     loaded59
+	JEQ     loaded68
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z4
 	VMOVUPD 128(R8), Z4
 	VMOVUPD 192(R8), Z4
 
-loaded59:
+loaded68:
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z7
 	VMOVUPD 128(BX), Z8
 	VMOVUPD 192(BX), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal60
+	JNE     reciprocal69
 	VDIVPD  Z0, Z4, Z4
 	VDIVPD  Z1, Z7, Z7
 	VDIVPD  Z2, Z8, Z8
 	VDIVPD  Z3, Z9, Z9
-	JMP     divided61
+	JMP     divided70
 
-reciprocal60:
+reciprocal69:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
 	VDIVPD       Z0, Z10, Z10
 	VMULPD       Z10, Z4, Z4
@@ -3967,7 +4503,7 @@ reciprocal60:
 	VDIVPD       Z3, Z10, Z10
 	VMULPD       Z10, Z9, Z9
 
-divided61:
+divided70:
 	VCMPPD    $0x1d, Z5, Z4, K1
 	VCMPPD    $0x1d, Z5, Z7, K2
 	VCMPPD    $0x1d, Z5, Z8, K3
@@ -3989,57 +4525,57 @@ divided61:
 	VMOVAPD.Z Z8, K3, Z8
 	VMOVAPD.Z Z9, K4, Z9
 	CMPB      76(CX), $0x00
-	JNE       around62
+	JNE       around71
 	VMOVDQU64 Z4, (SI)
 	VMOVDQU64 Z7, 64(SI)
 	VMOVDQU64 Z8, 128(SI)
 	VMOVDQU64 Z9, 192(SI)
-	JMP       stored63
+	JMP       stored72
 
-around62:
+around71:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z7, 64(SI)
 	VMOVNTDQ Z8, 128(SI)
 	VMOVNTDQ Z9, 192(SI)
 
-stored63:
+stored72:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block55
+	JMP  block64
 
-blocks56:
-some64:
+blocks65:
+some73:
 	TESTQ     AX, AX
-	JLE       done65
+	JLE       done74
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded66
+	JEQ       loaded75
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded66:
+loaded75:
 	CMPB      73(CX), $0x00
-	JEQ       loaded67
+	JEQ       loaded76
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded67:
+loaded76:
 	VMOVUPD.Z (BX), K1, Z4
 	CMPB      75(CX), $0x00
-	JNE       reciprocal68
+	JNE       reciprocal77
 	VDIVPD    Z0, Z4, Z4
-	JMP       divided69
+	JMP       divided78
 
-reciprocal68:
+reciprocal77:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
 	VDIVPD       Z0, Z7, Z7
 	VMULPD       Z7, Z4, Z4
 
-divided69:
+divided78:
 	VCMPPD    $0x1d, Z5, Z4, K2
 	VCMPPD    $0x12, Z6, Z4, K2, K2
 	VMOVUPD.Z (DX), K1, Z4
@@ -4052,10 +4588,10 @@ divided69:
 	ADDQ      $0x00000040, DI
 	ADDQ      $0x00000040, R8
 	SUBQ      $0x00000008, AX
-	JMP       some64
+	JMP       some73
 
-done65:
-	DECQ 264(CX)
+done74:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -4082,7 +4618,7 @@ TEXT ·quantizeBackwardAVX512H16H16H16F8(SB), NOSPLIT, $64-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         312(CX), R9
+	MOVQ         320(CX), R9
 	VPBROADCASTQ all32_10000<>+0(SB), Z0
 	VPBROADCASTQ all32_7fff<>+0(SB), Z1
 	VPBROADCASTQ all32_8000<>+0(SB), Z2
@@ -4094,7 +4630,7 @@ TEXT ·quantizeBackwardAVX512H16H16H16F8(SB), NOSPLIT, $64-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Z5
 	VBROADCASTSS 64(CX), Z6
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -4115,7 +4651,7 @@ run5:
 	VBROADCASTSS (DI), Z7
 	VBROADCASTSS 1024(DI), Z8
 	XORQ         R14, R14
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          head9
 
 whole6:
@@ -4127,7 +4663,7 @@ next10:
 	JNE   some12
 
 asked13:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind15
 	VCVTPH2PS (BX)(R14*2), Z8
 	VCVTPH2PS 32(BX)(R14*2), Z9
@@ -4167,7 +4703,7 @@ divided18:
 	VCMPPS    $0x12, Z6, Z9, K2, K2
 	VCMPPS    $0x12, Z6, Z10, K3, K3
 	VCMPPS    $0x12, Z6, Z11, K4, K4
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind20
 	VCVTPH2PS (DX)(R14*2), Z8
 	VCVTPH2PS 32(DX)(R14*2), Z9
@@ -4199,7 +4735,7 @@ done19:
 	VMOVAPS.Z Z9, K2, Z9
 	VMOVAPS.Z Z10, K3, Z10
 	VMOVAPS.Z Z11, K4, Z11
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind23
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
@@ -4254,75 +4790,74 @@ done22:
 	JLE  next10
 
 rest11:
-	MOVQ AX, R13
-	SUBQ R14, R13
-
-line29:
-	CMPQ  R13, $0x00000020
-	JLT   lines30
+	MOVQ  AX, R13
+	SUBQ  R14, R13
+	JEQ   done8
 	TESTQ R10, R10
-	JNE   some31
+	JNE   some29
 
-asked32:
-	CMPB      273(CX), $0x00
-	JNE       kind34
+asked30:
+	CMPQ      R13, $0x00000020
+	JLT       fewer31
+	CMPB      281(CX), $0x00
+	JNE       kind33
 	VCVTPH2PS (BX)(R14*2), Z8
 	VCVTPH2PS 32(BX)(R14*2), Z9
-	JMP       done33
+	JMP       done32
 
-kind34:
+kind33:
 	VPMOVZXWD (BX)(R14*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(BX)(R14*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
-	JMP       done33
+	JMP       done32
 
-done33:
+done32:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal36
+	JNE    reciprocal35
 	VDIVPS Z7, Z8, Z8
 	VDIVPS Z7, Z9, Z9
 
-divided37:
+divided36:
 	VCMPPS    $0x1d, Z5, Z8, K1
 	VCMPPS    $0x1d, Z5, Z9, K2
 	VCMPPS    $0x12, Z6, Z8, K1, K1
 	VCMPPS    $0x12, Z6, Z9, K2, K2
-	CMPB      273(CX), $0x00
-	JNE       kind39
+	CMPB      281(CX), $0x00
+	JNE       kind38
 	VCVTPH2PS (DX)(R14*2), Z8
 	VCVTPH2PS 32(DX)(R14*2), Z9
-	JMP       done38
+	JMP       done37
 
-kind39:
+kind38:
 	VPMOVZXWD (DX)(R14*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX)(R14*2), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VMOVAPS   Z8, Z8
 	VMOVAPS   Z9, Z9
-	JMP       done38
+	JMP       done37
 
-done38:
+done37:
 	VDIVPS    Z7, Z8, Z8
 	VDIVPS    Z7, Z9, Z9
 	VMOVAPS.Z Z8, K1, Z8
 	VMOVAPS.Z Z9, K2, Z9
-	CMPB      273(CX), $0x00
-	JNE       kind42
+	CMPB      281(CX), $0x00
+	JNE       kind41
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
 	CMPB      76(CX), $0x00
-	JNE       around43
+	JNE       around42
 	VMOVDQU64 Y8, (SI)(R14*2)
 	VMOVDQU64 Y9, 32(SI)(R14*2)
 
-stored44:
-	JMP done41
+stored43:
+	JMP done40
 
-kind42:
+kind41:
 	VPTESTMD  Z0, Z8, K1
 	VPADDD    Z1, Z8, Z10
 	VPADDD    Z2, Z8, K1, Z10
@@ -4336,70 +4871,65 @@ kind42:
 	VMOVDQA64 Z10, Z8
 	VPERMT2W  Z11, Z4, Z8
 	CMPB      76(CX), $0x00
-	JNE       around46
+	JNE       around45
 	VMOVDQU64 Z8, (SI)(R14*2)
 
-stored47:
-	JMP done41
+stored46:
+	JMP done40
 
-done41:
+done40:
 	ADDQ $0x00000020, R14
 	SUBQ $0x00000020, R13
-	JMP  line29
 
-lines30:
-	CMPB  275(CX), $0x00
-	JNE   tail48
-	CMPQ  R13, $0x00000010
-	JLT   fewer49
-	TESTQ R10, R10
-	JNE   some50
-
-asked51:
-	CMPB      273(CX), $0x00
-	JNE       kind53
+fewer31:
+	CMPB      283(CX), $0x00
+	JNE       tail47
+	CMPQ      R13, $0x00000010
+	JLT       fewer48
+	CMPB      281(CX), $0x00
+	JNE       kind50
 	VCVTPH2PS (BX)(R14*2), Z8
-	JMP       done52
+	JMP       done49
 
-kind53:
+kind50:
 	VPMOVZXWD (BX)(R14*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VMOVAPS   Z8, Z8
-	JMP       done52
+	JMP       done49
 
-done52:
+done49:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal55
+	JNE    reciprocal52
 	VDIVPS Z7, Z8, Z8
 
-divided56:
+divided53:
 	VCMPPS    $0x1d, Z5, Z8, K1
 	VCMPPS    $0x12, Z6, Z8, K1, K1
-	CMPB      273(CX), $0x00
-	JNE       kind58
+	CMPB      281(CX), $0x00
+	JNE       kind55
 	VCVTPH2PS (DX)(R14*2), Z8
-	JMP       done57
+	JMP       done54
 
-kind58:
+kind55:
 	VPMOVZXWD (DX)(R14*2), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VMOVAPS   Z8, Z8
-	JMP       done57
+	JMP       done54
 
-done57:
+done54:
 	VDIVPS    Z7, Z8, Z8
 	VMOVAPS.Z Z8, K1, Z8
-	CMPB      273(CX), $0x00
-	JNE       kind61
+	CMPB      281(CX), $0x00
+	JNE       kind58
 	VCVTPS2PH $0x00, Z8, Y8
 	CMPB      76(CX), $0x00
-	JNE       around62
+	JNE       around59
 	VMOVDQU64 Y8, (SI)(R14*2)
 
-stored63:
-	JMP done60
+stored60:
+	JMP done57
 
-kind61:
+kind58:
 	VPTESTMD  Z0, Z8, K1
 	VPADDD    Z1, Z8, Z9
 	VPADDD    Z2, Z8, K1, Z9
@@ -4408,68 +4938,64 @@ kind61:
 	VPSRLD    $0x10, Z9, Z8
 	VPMOVDW   Z8, Y8
 	CMPB      76(CX), $0x00
-	JNE       around65
+	JNE       around62
 	VMOVDQU64 Y8, (SI)(R14*2)
 
-stored66:
-	JMP done60
+stored63:
+	JMP done57
 
-done60:
+done57:
 	ADDQ $0x00000010, R14
 	SUBQ $0x00000010, R13
 
-fewer49:
+fewer48:
 some7:
-some67:
-	TESTQ R13, R13
-	JLE   done68
-	MOVQ  $-1, R15
-	BZHIQ R13, R15, R15
-	KMOVW R15, K1
-	TESTQ R10, R10
-	JNE   some69
-
-asked70:
-	CMPB        273(CX), $0x00
-	JNE         kind72
+some64:
+	TESTQ       R13, R13
+	JLE         done65
+	MOVQ        $-1, R15
+	BZHIQ       R13, R15, R15
+	KMOVW       R15, K1
+	CMPB        281(CX), $0x00
+	JNE         kind67
 	VCVTPH2PS.Z (BX)(R14*2), K1, Z8
+	JMP         done66
+
+kind67:
+	VPMOVZXWD.Z (BX)(R14*2), K1, Z8
+	VPSLLD      $0x10, Z8, Z8
+	VMOVAPS     Z8, Z8
+	JMP         done66
+
+done66:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal69
+	VDIVPS Z7, Z8, Z8
+
+divided70:
+	VCMPPS      $0x1d, Z5, Z8, K2
+	VCMPPS      $0x12, Z6, Z8, K2, K2
+	CMPB        281(CX), $0x00
+	JNE         kind72
+	VCVTPH2PS.Z (DX)(R14*2), K1, Z8
 	JMP         done71
 
 kind72:
-	VPMOVZXWD.Z (BX)(R14*2), K1, Z8
+	VPMOVZXWD.Z (DX)(R14*2), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
 	JMP         done71
 
 done71:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal74
-	VDIVPS Z7, Z8, Z8
-
-divided75:
-	VCMPPS      $0x1d, Z5, Z8, K2
-	VCMPPS      $0x12, Z6, Z8, K2, K2
-	CMPB        273(CX), $0x00
-	JNE         kind77
-	VCVTPH2PS.Z (DX)(R14*2), K1, Z8
-	JMP         done76
-
-kind77:
-	VPMOVZXWD.Z (DX)(R14*2), K1, Z8
-	VPSLLD      $0x10, Z8, Z8
-	VMOVAPS     Z8, Z8
-	JMP         done76
-
-done76:
 	VDIVPS    Z7, Z8, Z8
 	VMOVAPS.Z Z8, K2, Z8
-	CMPB      273(CX), $0x00
-	JNE       kind80
+	CMPB      281(CX), $0x00
+	JNE       kind75
 	VCVTPS2PH $0x00, Z8, Y8
 	VMOVDQU16 Y8, K1, (SI)(R14*2)
-	JMP       done79
+	JMP       done74
 
-kind80:
+kind75:
 	VPTESTMD  Z0, Z8, K2
 	VPADDD    Z1, Z8, Z9
 	VPADDD    Z2, Z8, K2, Z9
@@ -4478,16 +5004,16 @@ kind80:
 	VPSRLD    $0x10, Z9, Z8
 	VPMOVDW   Z8, Y8
 	VMOVDQU16 Y8, K1, (SI)(R14*2)
-	JMP       done79
+	JMP       done74
 
-done79:
+done74:
 	ADDQ $0x00000010, R14
 	SUBQ $0x00000010, R13
-	JMP  some67
+	JMP  some64
 
-done68:
-	CMPB 275(CX), $0x00
-	JNE  taken82
+done65:
+	CMPB 283(CX), $0x00
+	JNE  taken77
 
 done8:
 	ADDQ 152(CX), R11
@@ -4509,7 +5035,7 @@ head9:
 	SUBQ R15, R13
 	SHRQ $0x01, R13
 	MOVQ SI, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  some7
 	LEAQ (SP), SI
 	ADDQ R15, SI
@@ -4551,86 +5077,74 @@ around27:
 	VMOVNTDQ Z9, 64(SI)(R14*2)
 	JMP      stored28
 
-some31:
+some29:
 	LEAQ       (DX)(R10*1), R15
 	PREFETCHT1 (R15)(R14*2)
+	PREFETCHT1 64(R15)(R14*2)
 	LEAQ       (BX)(R10*1), R15
 	PREFETCHT1 (R15)(R14*2)
-	JMP        asked32
+	PREFETCHT1 64(R15)(R14*2)
+	JMP        asked30
 
-reciprocal36:
+reciprocal35:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z8, Z8
 	VBROADCASTSS all32_3f800000<>+0(SB), Z10
 	VDIVPS       Z7, Z10, Z10
 	VMULPS       Z10, Z9, Z9
-	JMP          divided37
+	JMP          divided36
 
-around43:
+around42:
 	VMOVNTDQ Y8, (SI)(R14*2)
 	VMOVNTDQ Y9, 32(SI)(R14*2)
-	JMP      stored44
+	JMP      stored43
 
-around46:
+around45:
 	VMOVNTDQ Z8, (SI)(R14*2)
-	JMP      stored47
+	JMP      stored46
 
-tail48:
+tail47:
 	TESTQ R13, R13
 	JEQ   done8
 	MOVQ  SI, 248(CX)
 	CMPQ  R9, $0x01
 	JEQ   some7
-	MOVB  $0x01, 276(CX)
+	MOVB  $0x01, 285(CX)
 	MOVQ  R14, R15
 	SHLQ  $0x01, R15
 	LEAQ  (SP), SI
 	SUBQ  R15, SI
 	JMP   some7
 
-some50:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*2)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*2)
-	JMP        asked51
-
-reciprocal55:
+reciprocal52:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z7, Z9, Z9
 	VMULPS       Z9, Z8, Z8
-	JMP          divided56
+	JMP          divided53
+
+around59:
+	VMOVNTDQ Y8, (SI)(R14*2)
+	JMP      stored60
 
 around62:
 	VMOVNTDQ Y8, (SI)(R14*2)
 	JMP      stored63
 
-around65:
-	VMOVNTDQ Y8, (SI)(R14*2)
-	JMP      stored66
-
-some69:
-	LEAQ       (DX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*2)
-	LEAQ       (BX)(R10*1), R15
-	PREFETCHT1 (R15)(R14*2)
-	JMP        asked70
-
-reciprocal74:
+reciprocal69:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z9
 	VDIVPS       Z7, Z9, Z9
 	VMULPS       Z9, Z8, Z8
-	JMP          divided75
+	JMP          divided70
 
-taken82:
+taken77:
 	ADDQ      R13, R14
 	MOVQ      248(CX), SI
 	CMPQ      R14, AX
 	JEQ       done8
-	CMPB      276(CX), $0x00
+	CMPB      285(CX), $0x00
 	JEQ       whole6
-	MOVB      $0x00, 276(CX)
+	MOVB      $0x00, 285(CX)
 	MOVQ      R14, R13
 	SHLQ      $0x01, R13
 	ADDQ      SI, R13
@@ -4639,13 +5153,13 @@ taken82:
 	JMP       whole6
 
 other2:
-step83:
+step78:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned85
+	JEQ     aligned80
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -4655,39 +5169,39 @@ step83:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some86
+	JMP     some81
 
-aligned85:
-turn87:
+aligned80:
+turn82:
 	CMPQ AX, 104(CX)
-	JLT  turns89
+	JLT  turns84
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand90:
+strand85:
 	VBROADCASTSS (R12), Z7
 	VBROADCASTSS 1024(R12), Z8
 	MOVQ         104(CX), R10
 
-block88:
+block83:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near91
+	JEQ        near86
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 (BX)(R13*1)
 	PREFETCHT1 64(BX)(R13*1)
 
-near91:
-	CMPB      273(CX), $0x00
-	JNE       kind93
+near86:
+	CMPB      281(CX), $0x00
+	JNE       kind88
 	VCVTPH2PS (BX), Z8
 	VCVTPH2PS 32(BX), Z9
 	VCVTPH2PS 64(BX), Z10
 	VCVTPH2PS 96(BX), Z11
-	JMP       done92
+	JMP       done87
 
-kind93:
+kind88:
 	VPMOVZXWD (BX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(BX), Z9
@@ -4700,18 +5214,18 @@ kind93:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done92
+	JMP       done87
 
-done92:
+done87:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal95
+	JNE    reciprocal90
 	VDIVPS Z7, Z8, Z8
 	VDIVPS Z7, Z9, Z9
 	VDIVPS Z7, Z10, Z10
 	VDIVPS Z7, Z11, Z11
-	JMP    divided96
+	JMP    divided91
 
-reciprocal95:
+reciprocal90:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z12
 	VDIVPS       Z7, Z12, Z12
 	VMULPS       Z12, Z8, Z8
@@ -4725,7 +5239,7 @@ reciprocal95:
 	VDIVPS       Z7, Z12, Z12
 	VMULPS       Z12, Z11, Z11
 
-divided96:
+divided91:
 	VCMPPS    $0x1d, Z5, Z8, K1
 	VCMPPS    $0x1d, Z5, Z9, K2
 	VCMPPS    $0x1d, Z5, Z10, K3
@@ -4734,15 +5248,15 @@ divided96:
 	VCMPPS    $0x12, Z6, Z9, K2, K2
 	VCMPPS    $0x12, Z6, Z10, K3, K3
 	VCMPPS    $0x12, Z6, Z11, K4, K4
-	CMPB      273(CX), $0x00
-	JNE       kind98
+	CMPB      281(CX), $0x00
+	JNE       kind93
 	VCVTPH2PS (DX), Z8
 	VCVTPH2PS 32(DX), Z9
 	VCVTPH2PS 64(DX), Z10
 	VCVTPH2PS 96(DX), Z11
-	JMP       done97
+	JMP       done92
 
-kind98:
+kind93:
 	VPMOVZXWD (DX), Z8
 	VPSLLD    $0x10, Z8, Z8
 	VPMOVZXWD 32(DX), Z9
@@ -4755,9 +5269,9 @@ kind98:
 	VMOVAPS   Z9, Z9
 	VMOVAPS   Z10, Z10
 	VMOVAPS   Z11, Z11
-	JMP       done97
+	JMP       done92
 
-done97:
+done92:
 	VDIVPS    Z7, Z8, Z8
 	VDIVPS    Z7, Z9, Z9
 	VDIVPS    Z7, Z10, Z10
@@ -4766,30 +5280,30 @@ done97:
 	VMOVAPS.Z Z9, K2, Z9
 	VMOVAPS.Z Z10, K3, Z10
 	VMOVAPS.Z Z11, K4, Z11
-	CMPB      273(CX), $0x00
-	JNE       kind101
+	CMPB      281(CX), $0x00
+	JNE       kind96
 	VCVTPS2PH $0x00, Z8, Y8
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z10, Y10
 	VCVTPS2PH $0x00, Z11, Y11
 	CMPB      76(CX), $0x00
-	JNE       around102
+	JNE       around97
 	VMOVDQU64 Y8, (SI)
 	VMOVDQU64 Y9, 32(SI)
 	VMOVDQU64 Y10, 64(SI)
 	VMOVDQU64 Y11, 96(SI)
-	JMP       stored103
+	JMP       stored98
 
-around102:
+around97:
 	VMOVNTDQ Y8, (SI)
 	VMOVNTDQ Y9, 32(SI)
 	VMOVNTDQ Y10, 64(SI)
 	VMOVNTDQ Y11, 96(SI)
 
-stored103:
-	JMP done100
+stored98:
+	JMP done95
 
-kind101:
+kind96:
 	VPTESTMD  Z0, Z8, K1
 	VPADDD    Z1, Z8, Z12
 	VPADDD    Z2, Z8, K1, Z12
@@ -4815,103 +5329,103 @@ kind101:
 	VMOVDQA64 Z14, Z9
 	VPERMT2W  Z15, Z4, Z9
 	CMPB      76(CX), $0x00
-	JNE       around105
+	JNE       around100
 	VMOVDQU64 Z8, (SI)
 	VMOVDQU64 Z9, 64(SI)
-	JMP       stored106
+	JMP       stored101
 
-around105:
+around100:
 	VMOVNTDQ Z8, (SI)
 	VMOVNTDQ Z9, 64(SI)
 
-stored106:
-	JMP done100
+stored101:
+	JMP done95
 
-done100:
+done95:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	SUBQ $0x00000040, R10
-	JNE  block88
+	JNE  block83
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R12
 	DECQ R11
-	JNE  strand90
+	JNE  strand85
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn87
+	JMP  turn82
 
-turns89:
-some86:
-some107:
+turns84:
+some81:
+some102:
 	TESTQ      AX, AX
-	JLE        done108
+	JLE        done103
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near109
+	JEQ        near104
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near109:
+near104:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand110:
+strand105:
 	VBROADCASTSS (R11), Z7
 	VBROADCASTSS 1024(R11), Z8
-	CMPB         273(CX), $0x00
-	JNE          kind112
+	CMPB         281(CX), $0x00
+	JNE          kind107
 	VCVTPH2PS.Z  (BX), K1, Z8
-	JMP          done111
+	JMP          done106
+
+kind107:
+	VPMOVZXWD.Z (BX), K1, Z8
+	VPSLLD      $0x10, Z8, Z8
+	VMOVAPS     Z8, Z8
+	JMP         done106
+
+done106:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal109
+	VDIVPS Z7, Z8, Z8
+	JMP    divided110
+
+reciprocal109:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VDIVPS       Z7, Z9, Z9
+	VMULPS       Z9, Z8, Z8
+
+divided110:
+	VCMPPS      $0x1d, Z5, Z8, K2
+	VCMPPS      $0x12, Z6, Z8, K2, K2
+	CMPB        281(CX), $0x00
+	JNE         kind112
+	VCVTPH2PS.Z (DX), K1, Z8
+	JMP         done111
 
 kind112:
-	VPMOVZXWD.Z (BX), K1, Z8
+	VPMOVZXWD.Z (DX), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VMOVAPS     Z8, Z8
 	JMP         done111
 
 done111:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal114
-	VDIVPS Z7, Z8, Z8
-	JMP    divided115
-
-reciprocal114:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z9
-	VDIVPS       Z7, Z9, Z9
-	VMULPS       Z9, Z8, Z8
-
-divided115:
-	VCMPPS      $0x1d, Z5, Z8, K2
-	VCMPPS      $0x12, Z6, Z8, K2, K2
-	CMPB        273(CX), $0x00
-	JNE         kind117
-	VCVTPH2PS.Z (DX), K1, Z8
-	JMP         done116
-
-kind117:
-	VPMOVZXWD.Z (DX), K1, Z8
-	VPSLLD      $0x10, Z8, Z8
-	VMOVAPS     Z8, Z8
-	JMP         done116
-
-done116:
 	VDIVPS    Z7, Z8, Z7
 	VMOVAPS.Z Z7, K2, Z7
-	CMPB      273(CX), $0x00
-	JNE       kind120
+	CMPB      281(CX), $0x00
+	JNE       kind115
 	VCVTPS2PH $0x00, Z7, Y7
 	VMOVDQU16 Y7, K1, (SI)
-	JMP       done119
+	JMP       done114
 
-kind120:
+kind115:
 	VPTESTMD  Z0, Z7, K2
 	VPADDD    Z1, Z7, Z8
 	VPADDD    Z2, Z7, K2, Z8
@@ -4920,9 +5434,9 @@ kind120:
 	VPSRLD    $0x10, Z8, Z7
 	VPMOVDW   Z7, Y7
 	VMOVDQU16 Y7, K1, (SI)
-	JMP       done119
+	JMP       done114
 
-done119:
+done114:
 	ADDQ 128(CX), DX
 	ADDQ 160(CX), BX
 	ADDQ 192(CX), SI
@@ -4931,7 +5445,7 @@ done119:
 	ADDQ 200(CX), SI
 	ADDQ $0x00000004, R11
 	DECQ R10
-	JNE  strand110
+	JNE  strand105
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
@@ -4942,21 +5456,21 @@ done119:
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	SUBQ $0x00000010, AX
-	JMP  some107
+	JMP  some102
 
-done108:
+done103:
 	TESTQ R8, R8
-	JL    whole122
+	JL    whole117
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*2), BX
 	LEAQ  (SI)(AX*2), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned85
+	JMP   aligned80
 
-whole122:
+whole117:
 	DECQ R9
-	JEQ  steps84
+	JEQ  steps79
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -4965,9 +5479,9 @@ whole122:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step83
+	JMP  step78
 
-steps84:
+steps79:
 	VZEROUPPER
 	RET
 
@@ -4988,43 +5502,43 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block124:
+block119:
 	CMPQ       AX, $0x00000040
-	JLT        blocks125
+	JLT        blocks120
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near126
+	JEQ        near121
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 (BX)(R9*1)
 	PREFETCHT1 64(BX)(R9*1)
 
-near126:
+near121:
 	CMPB    72(CX), $0x00
-	JEQ     loaded127
+	JEQ     loaded122
 	VMOVUPS (DI), Z5
 	VMOVUPS 64(DI), Z6
 	VMOVUPS 128(DI), Z7
 	VMOVUPS 192(DI), Z8
 
-loaded127:
+loaded122:
 	CMPB    73(CX), $0x00
-	JEQ     loaded128
+	JEQ     loaded123
 	VMOVUPS (R8), Z9
 	VMOVUPS 64(R8), Z9
 	VMOVUPS 128(R8), Z9
 	VMOVUPS 192(R8), Z9
 
-loaded128:
-	CMPB      273(CX), $0x00
-	JNE       kind130
+loaded123:
+	CMPB      281(CX), $0x00
+	JNE       kind125
 	VCVTPH2PS (BX), Z9
 	VCVTPH2PS 32(BX), Z12
 	VCVTPH2PS 64(BX), Z13
 	VCVTPH2PS 96(BX), Z14
-	JMP       done129
+	JMP       done124
 
-kind130:
+kind125:
 	VPMOVZXWD (BX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(BX), Z12
@@ -5037,18 +5551,18 @@ kind130:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done129
+	JMP       done124
 
-done129:
+done124:
 	CMPB   75(CX), $0x00
-	JNE    reciprocal132
+	JNE    reciprocal127
 	VDIVPS Z5, Z9, Z9
 	VDIVPS Z6, Z12, Z12
 	VDIVPS Z7, Z13, Z13
 	VDIVPS Z8, Z14, Z14
-	JMP    divided133
+	JMP    divided128
 
-reciprocal132:
+reciprocal127:
 	VBROADCASTSS all32_3f800000<>+0(SB), Z15
 	VDIVPS       Z5, Z15, Z15
 	VMULPS       Z15, Z9, Z9
@@ -5062,7 +5576,7 @@ reciprocal132:
 	VDIVPS       Z8, Z15, Z15
 	VMULPS       Z15, Z14, Z14
 
-divided133:
+divided128:
 	VCMPPS    $0x1d, Z10, Z9, K1
 	VCMPPS    $0x1d, Z10, Z12, K2
 	VCMPPS    $0x1d, Z10, Z13, K3
@@ -5071,15 +5585,15 @@ divided133:
 	VCMPPS    $0x12, Z11, Z12, K2, K2
 	VCMPPS    $0x12, Z11, Z13, K3, K3
 	VCMPPS    $0x12, Z11, Z14, K4, K4
-	CMPB      273(CX), $0x00
-	JNE       kind135
+	CMPB      281(CX), $0x00
+	JNE       kind130
 	VCVTPH2PS (DX), Z9
 	VCVTPH2PS 32(DX), Z12
 	VCVTPH2PS 64(DX), Z13
 	VCVTPH2PS 96(DX), Z14
-	JMP       done134
+	JMP       done129
 
-kind135:
+kind130:
 	VPMOVZXWD (DX), Z9
 	VPSLLD    $0x10, Z9, Z9
 	VPMOVZXWD 32(DX), Z12
@@ -5092,9 +5606,9 @@ kind135:
 	VMOVAPS   Z12, Z12
 	VMOVAPS   Z13, Z13
 	VMOVAPS   Z14, Z14
-	JMP       done134
+	JMP       done129
 
-done134:
+done129:
 	VDIVPS    Z5, Z9, Z9
 	VDIVPS    Z6, Z12, Z12
 	VDIVPS    Z7, Z13, Z13
@@ -5103,30 +5617,30 @@ done134:
 	VMOVAPS.Z Z12, K2, Z12
 	VMOVAPS.Z Z13, K3, Z13
 	VMOVAPS.Z Z14, K4, Z14
-	CMPB      273(CX), $0x00
-	JNE       kind138
+	CMPB      281(CX), $0x00
+	JNE       kind133
 	VCVTPS2PH $0x00, Z9, Y9
 	VCVTPS2PH $0x00, Z12, Y12
 	VCVTPS2PH $0x00, Z13, Y13
 	VCVTPS2PH $0x00, Z14, Y14
 	CMPB      76(CX), $0x00
-	JNE       around139
+	JNE       around134
 	VMOVDQU64 Y9, (SI)
 	VMOVDQU64 Y12, 32(SI)
 	VMOVDQU64 Y13, 64(SI)
 	VMOVDQU64 Y14, 96(SI)
-	JMP       stored140
+	JMP       stored135
 
-around139:
+around134:
 	VMOVNTDQ Y9, (SI)
 	VMOVNTDQ Y12, 32(SI)
 	VMOVNTDQ Y13, 64(SI)
 	VMOVNTDQ Y14, 96(SI)
 
-stored140:
-	JMP done137
+stored135:
+	JMP done132
 
-kind138:
+kind133:
 	VPTESTMD  Z0, Z9, K1
 	VPADDD    Z1, Z9, Z15
 	VPADDD    Z2, Z9, K1, Z15
@@ -5152,90 +5666,90 @@ kind138:
 	VMOVDQA64 Z17, Z12
 	VPERMT2W  Z18, Z4, Z12
 	CMPB      76(CX), $0x00
-	JNE       around142
+	JNE       around137
 	VMOVDQU64 Z9, (SI)
 	VMOVDQU64 Z12, 64(SI)
-	JMP       stored143
+	JMP       stored138
 
-around142:
+around137:
 	VMOVNTDQ Z9, (SI)
 	VMOVNTDQ Z12, 64(SI)
 
-stored143:
-	JMP done137
+stored138:
+	JMP done132
 
-done137:
+done132:
 	ADDQ $+128, DX
 	ADDQ $+128, BX
 	ADDQ $+128, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000040, AX
-	JMP  block124
+	JMP  block119
 
-blocks125:
-some144:
+blocks120:
+some139:
 	TESTQ     AX, AX
-	JLE       done145
+	JLE       done140
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded146
+	JEQ       loaded141
 	VMOVUPS.Z (DI), K1, Z5
 
-loaded146:
+loaded141:
 	CMPB      73(CX), $0x00
-	JEQ       loaded147
+	JEQ       loaded142
 	VMOVUPS.Z (R8), K1, Z9
 
-loaded147:
-	CMPB        273(CX), $0x00
-	JNE         kind149
+loaded142:
+	CMPB        281(CX), $0x00
+	JNE         kind144
 	VCVTPH2PS.Z (BX), K1, Z9
+	JMP         done143
+
+kind144:
+	VPMOVZXWD.Z (BX), K1, Z9
+	VPSLLD      $0x10, Z9, Z9
+	VMOVAPS     Z9, Z9
+	JMP         done143
+
+done143:
+	CMPB   75(CX), $0x00
+	JNE    reciprocal146
+	VDIVPS Z5, Z9, Z9
+	JMP    divided147
+
+reciprocal146:
+	VBROADCASTSS all32_3f800000<>+0(SB), Z12
+	VDIVPS       Z5, Z12, Z12
+	VMULPS       Z12, Z9, Z9
+
+divided147:
+	VCMPPS      $0x1d, Z10, Z9, K2
+	VCMPPS      $0x12, Z11, Z9, K2, K2
+	CMPB        281(CX), $0x00
+	JNE         kind149
+	VCVTPH2PS.Z (DX), K1, Z9
 	JMP         done148
 
 kind149:
-	VPMOVZXWD.Z (BX), K1, Z9
+	VPMOVZXWD.Z (DX), K1, Z9
 	VPSLLD      $0x10, Z9, Z9
 	VMOVAPS     Z9, Z9
 	JMP         done148
 
 done148:
-	CMPB   75(CX), $0x00
-	JNE    reciprocal151
-	VDIVPS Z5, Z9, Z9
-	JMP    divided152
-
-reciprocal151:
-	VBROADCASTSS all32_3f800000<>+0(SB), Z12
-	VDIVPS       Z5, Z12, Z12
-	VMULPS       Z12, Z9, Z9
-
-divided152:
-	VCMPPS      $0x1d, Z10, Z9, K2
-	VCMPPS      $0x12, Z11, Z9, K2, K2
-	CMPB        273(CX), $0x00
-	JNE         kind154
-	VCVTPH2PS.Z (DX), K1, Z9
-	JMP         done153
-
-kind154:
-	VPMOVZXWD.Z (DX), K1, Z9
-	VPSLLD      $0x10, Z9, Z9
-	VMOVAPS     Z9, Z9
-	JMP         done153
-
-done153:
 	VDIVPS    Z5, Z9, Z9
 	VMOVAPS.Z Z9, K2, Z9
-	CMPB      273(CX), $0x00
-	JNE       kind157
+	CMPB      281(CX), $0x00
+	JNE       kind152
 	VCVTPS2PH $0x00, Z9, Y9
 	VMOVDQU16 Y9, K1, (SI)
-	JMP       done156
+	JMP       done151
 
-kind157:
+kind152:
 	VPTESTMD  Z0, Z9, K2
 	VPADDD    Z1, Z9, Z12
 	VPADDD    Z2, Z9, K2, Z12
@@ -5244,19 +5758,19 @@ kind157:
 	VPSRLD    $0x10, Z12, Z9
 	VPMOVDW   Z9, Y9
 	VMOVDQU16 Y9, K1, (SI)
-	JMP       done156
+	JMP       done151
 
-done156:
+done151:
 	ADDQ $+32, DX
 	ADDQ $+32, BX
 	ADDQ $+32, SI
 	ADDQ $0x00000040, DI
 	ADDQ $0x00000040, R8
 	SUBQ $0x00000010, AX
-	JMP  some144
+	JMP  some139
 
-done145:
-	DECQ 264(CX)
+done140:
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -5289,7 +5803,7 @@ TEXT ·quantizeBackwardAVX2F32F32F32(SB), NOSPLIT, $320-16
 	MOVQ         112(CX), DI
 	VBROADCASTSS 56(CX), Y0
 	VBROADCASTSS 64(CX), Y1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -5301,7 +5815,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x0000000f, AX
 	JNE   other2
@@ -5315,12 +5829,12 @@ near4:
 run5:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS 1024(DI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
 	XORQ R13, R13
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share10
 
 begun11:
@@ -5362,12 +5876,12 @@ stored17:
 	ADDQ $0x00000010, R13
 	CMPQ R13, R8
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg18
 	CMPQ R13, AX
 	JEQ  done7
 	MOVQ R8, R13
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends19
 
 end20:
@@ -5403,7 +5917,7 @@ share10:
 	MOVQ $-1, R8
 	MOVB $0x00, 76(CX)
 	MOVQ SI, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun11
 	LEAQ 192(SP), SI
 	ADDQ R14, SI
@@ -5444,7 +5958,7 @@ rest22:
 	MOVQ SI, 248(CX)
 	CMPQ R9, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R14
 	SHLQ $0x02, R14
 	LEAQ (SI)(R14*1), SI
@@ -5464,9 +5978,9 @@ first21:
 	MOVQ     $0x00000040, R13
 	SUBQ     R14, R13
 	SHRQ     $0x02, R13
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone24
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     SI, R15
 	SUBQ     R14, R15
 	VMOVDQU  192(SP), Y4
@@ -5964,7 +6478,7 @@ stored74:
 	JMP  some67
 
 done68:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -5997,7 +6511,7 @@ TEXT ·quantizeBackwardAVX2F64F64F64(SB), NOSPLIT, $320-16
 	MOVQ         112(CX), DI
 	VBROADCASTSD 56(CX), Y0
 	VBROADCASTSD 64(CX), Y1
-	CMPB         275(CX), $0x00
+	CMPB         283(CX), $0x00
 	JNE          shared3
 	CMPB         78(CX), $0x00
 	JNE          other2
@@ -6009,7 +6523,7 @@ shared3:
 	JLT   other2
 	CMPB  76(CX), $0x00
 	JEQ   near4
-	CMPB  275(CX), $0x00
+	CMPB  283(CX), $0x00
 	JNE   near4
 	TESTQ $0x00000007, AX
 	JNE   other2
@@ -6023,12 +6537,12 @@ near4:
 run5:
 	VBROADCASTSD (DI), Y2
 	VBROADCASTSD 1024(DI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
 	XORQ R13, R13
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  share10
 
 begun11:
@@ -6070,12 +6584,12 @@ stored17:
 	ADDQ $0x00000008, R13
 	CMPQ R13, R8
 	JLE  step6
-	CMPB 275(CX), $0x00
+	CMPB 283(CX), $0x00
 	JNE  leg18
 	CMPQ R13, AX
 	JEQ  done7
 	MOVQ R8, R13
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends19
 
 end20:
@@ -6111,7 +6625,7 @@ share10:
 	MOVQ $-1, R8
 	MOVB $0x00, 76(CX)
 	MOVQ SI, 248(CX)
-	CMPB 276(CX), $0x00
+	CMPB 285(CX), $0x00
 	JEQ  begun11
 	LEAQ 192(SP), SI
 	ADDQ R14, SI
@@ -6152,7 +6666,7 @@ rest22:
 	MOVQ SI, 248(CX)
 	CMPQ R9, $0x01
 	JEQ  step6
-	MOVB $0x01, 276(CX)
+	MOVB $0x01, 285(CX)
 	MOVQ AX, R14
 	SHLQ $0x03, R14
 	LEAQ (SI)(R14*1), SI
@@ -6172,9 +6686,9 @@ first21:
 	MOVQ     $0x00000040, R13
 	SUBQ     R14, R13
 	SHRQ     $0x03, R13
-	CMPB     276(CX), $0x00
+	CMPB     285(CX), $0x00
 	JEQ      alone24
-	MOVB     $0x00, 276(CX)
+	MOVB     $0x00, 285(CX)
 	MOVQ     SI, R15
 	SUBQ     R14, R15
 	VMOVDQU  192(SP), Y4
@@ -6660,7 +7174,7 @@ stored73:
 	JMP  some66
 
 done67:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -6713,7 +7227,7 @@ near4:
 run5:
 	VBROADCASTSS (DI), Y2
 	VBROADCASTSS 1024(DI), Y3
-	CMPB         274(CX), $0x00
+	CMPB         282(CX), $0x00
 	JNE          keep8
 
 kept9:
@@ -6724,7 +7238,7 @@ step6:
 	JNE   some10
 
 asked11:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind13
 	VCVTPH2PS (BX)(R13*2), Y4
 	VCVTPH2PS 16(BX)(R13*2), Y5
@@ -6756,7 +7270,7 @@ divided16:
 	VCMPPS    $0x12, Y1, Y5, Y5
 	VANDPS    Y4, Y6, Y4
 	VANDPS    Y5, Y7, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind18
 	VCVTPH2PS (DX)(R13*2), Y6
 	VCVTPH2PS 16(DX)(R13*2), Y7
@@ -6776,7 +7290,7 @@ done17:
 	VDIVPS    Y2, Y7, Y7
 	VANDPS    Y6, Y4, Y4
 	VANDPS    Y7, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind21
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -6819,7 +7333,7 @@ done20:
 	CMPQ R13, AX
 	JEQ  done7
 	MOVQ R8, R13
-	CMPB 274(CX), $0x00
+	CMPB 282(CX), $0x00
 	JNE  ends27
 
 end28:
@@ -6908,7 +7422,7 @@ near37:
 	XORQ R12, R12
 
 group38:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind40
 	VCVTPH2PS (BX)(R12*2), Y4
 	VCVTPH2PS 16(BX)(R12*2), Y5
@@ -6949,7 +7463,7 @@ divided43:
 	VCMPPS    $0x12, Y1, Y5, Y5
 	VANDPS    Y4, Y6, Y4
 	VANDPS    Y5, Y7, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind45
 	VCVTPH2PS (DX)(R12*2), Y6
 	VCVTPH2PS 16(DX)(R12*2), Y7
@@ -6969,7 +7483,7 @@ done44:
 	VDIVPS    Y2, Y7, Y7
 	VANDPS    Y6, Y4, Y4
 	VANDPS    Y7, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind48
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -7065,7 +7579,7 @@ whole58:
 	PREFETCHT1 (BX)(R12*1)
 
 near59:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind61
 	VCVTPH2PS (BX), Y4
 	VCVTPH2PS 16(BX), Y5
@@ -7106,7 +7620,7 @@ divided64:
 	VCMPPS    $0x12, Y1, Y5, Y5
 	VANDPS    Y4, Y6, Y4
 	VANDPS    Y5, Y7, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind66
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -7126,7 +7640,7 @@ done65:
 	VDIVPS    Y2, Y7, Y7
 	VANDPS    Y6, Y4, Y4
 	VANDPS    Y7, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind69
 	VCVTPS2PH $0x00, Y4, X4
 	VCVTPS2PH $0x00, Y5, X5
@@ -7263,7 +7777,7 @@ loaded82:
 	VMOVUPS 32(R8)(R9*4), Y3
 
 loaded83:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind85
 	VCVTPH2PS (BX)(R9*2), Y6
 	VCVTPH2PS 16(BX)(R9*2), Y7
@@ -7304,7 +7818,7 @@ divided88:
 	VCMPPS    $0x12, Y5, Y7, Y7
 	VANDPS    Y6, Y8, Y6
 	VANDPS    Y7, Y9, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind90
 	VCVTPH2PS (DX)(R9*2), Y8
 	VCVTPH2PS 16(DX)(R9*2), Y9
@@ -7324,7 +7838,7 @@ done89:
 	VDIVPS    Y1, Y9, Y9
 	VANDPS    Y8, Y6, Y6
 	VANDPS    Y9, Y7, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind93
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
@@ -7397,7 +7911,7 @@ loaded101:
 	VMOVUPS 32(R8), Y3
 
 loaded102:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind104
 	VCVTPH2PS (BX), Y6
 	VCVTPH2PS 16(BX), Y7
@@ -7438,7 +7952,7 @@ divided107:
 	VCMPPS    $0x12, Y5, Y7, Y7
 	VANDPS    Y6, Y8, Y6
 	VANDPS    Y7, Y9, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind109
 	VCVTPH2PS (DX), Y8
 	VCVTPH2PS 16(DX), Y9
@@ -7458,7 +7972,7 @@ done108:
 	VDIVPS    Y1, Y9, Y9
 	VANDPS    Y8, Y6, Y6
 	VANDPS    Y9, Y7, Y7
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind112
 	VCVTPS2PH $0x00, Y6, X6
 	VCVTPS2PH $0x00, Y7, X7
@@ -7513,7 +8027,7 @@ done111:
 	JMP  some99
 
 done100:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -7550,7 +8064,7 @@ TEXT ·quantizeBackwardAVX2F32F32F32F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         312(CX), R9
+	MOVQ         320(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -7710,7 +8224,7 @@ stored19:
 	JMP  some12
 
 done13:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -7737,7 +8251,7 @@ TEXT ·quantizeBackwardAVX2F64F64F64F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         312(CX), R9
+	MOVQ         320(CX), R9
 	VBROADCASTSD (DI), Y0
 	VBROADCASTSD (DI), Y1
 	VBROADCASTSD (R8), Y2
@@ -7897,7 +8411,7 @@ stored19:
 	JMP  some12
 
 done13:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
@@ -7924,7 +8438,7 @@ TEXT ·quantizeBackwardAVX2H16H16H16F8(SB), NOSPLIT, $0-16
 	MOVQ         16(CX), SI
 	MOVQ         24(CX), DI
 	MOVQ         32(CX), R8
-	MOVQ         312(CX), R9
+	MOVQ         320(CX), R9
 	VBROADCASTSS (DI), Y0
 	VBROADCASTSS (DI), Y1
 	VBROADCASTSS (R8), Y2
@@ -7964,7 +8478,7 @@ loaded6:
 	VMOVUPS 32(R8)(R9*4), Y2
 
 loaded7:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind9
 	VCVTPH2PS (BX)(R9*2), Y2
 	VCVTPH2PS 16(BX)(R9*2), Y5
@@ -8001,7 +8515,7 @@ divided12:
 	VCMPPS    $0x12, Y4, Y5, Y5
 	VANDPS    Y2, Y6, Y2
 	VANDPS    Y5, Y7, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind14
 	VCVTPH2PS (DX)(R9*2), Y6
 	VCVTPH2PS 16(DX)(R9*2), Y7
@@ -8021,7 +8535,7 @@ done13:
 	VDIVPS    Y1, Y7, Y7
 	VANDPS    Y6, Y2, Y2
 	VANDPS    Y7, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind17
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y5, X5
@@ -8094,7 +8608,7 @@ loaded25:
 	VMOVUPS 32(R8), Y2
 
 loaded26:
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind28
 	VCVTPH2PS (BX), Y2
 	VCVTPH2PS 16(BX), Y5
@@ -8131,7 +8645,7 @@ divided31:
 	VCMPPS    $0x12, Y4, Y5, Y5
 	VANDPS    Y2, Y6, Y2
 	VANDPS    Y5, Y7, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind33
 	VCVTPH2PS (DX), Y6
 	VCVTPH2PS 16(DX), Y7
@@ -8151,7 +8665,7 @@ done32:
 	VDIVPS    Y1, Y7, Y7
 	VANDPS    Y6, Y2, Y2
 	VANDPS    Y7, Y5, Y5
-	CMPB      273(CX), $0x00
+	CMPB      281(CX), $0x00
 	JNE       kind36
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y5, X5
@@ -8206,7 +8720,7 @@ done35:
 	JMP  some23
 
 done24:
-	DECQ 264(CX)
+	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX

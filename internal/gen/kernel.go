@@ -42,12 +42,13 @@ type kernel struct {
 	held      []value                // accumulators in registers, of each sum, or nil
 	quick     *quick                 // where codes are made without divisions
 	pins      pins
-	split     bool     // vectors hold every other element, see loadSplit
-	finite    bool     // what is stored is no NaN
-	shares    bool     // runs of a single strand may share lines that are stored around the caches
-	setsAside bool     // what is rarely done is emitted behind a loop, not within
-	aside     []func() // what that is
-	dots      bool     // elements of products are pairs of bf16
+	split     bool         // vectors hold every other element, see loadSplit
+	finite    bool         // what is stored is no NaN
+	shares    bool         // runs of a single strand may share lines that are stored around the caches
+	joined    *joinedLines // of runs of a single strand that are stored around the caches, or nil
+	setsAside bool         // what is rarely done is emitted behind a loop, not within
+	aside     []func()     // what that is
+	dots      bool         // elements of products are pairs of bf16
 	label     int
 }
 

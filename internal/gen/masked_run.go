@@ -23,6 +23,9 @@ type maskedRun struct {
 func (k *kernel) runUnderMasks(n, last, steps, ahead reg.GPVirtual, body func(k *kernel)) {
 	c := k.c
 	m := &maskedRun{k, n, steps, c.GP64(), operand.Mem{}, k.newLabel("whole"), k.newLabel("some"), k.newLabel("done")}
+	if k.joined != nil {
+		m.left = k.joined.left
+	}
 	if k.shares {
 		m.room = k.roomForEnd("line", lineBytes)
 	}
@@ -43,33 +46,43 @@ func (k *kernel) runUnderMasks(n, last, steps, ahead reg.GPVirtual, body func(k 
 	c.Label(rest)
 	c.MOVQ(n, m.left)
 	c.SUBQ(k.index, m.left)
-	group, split := k.group, k.split
-	if k.group = lineBytes / k.out.size / k.lanes; k.group < group {
-		line, lines, elements := k.newLabel("line"), k.newLabel("lines"), k.group*k.lanes
-		c.Label(line)
-		branch(c.CMPQ, m.left, operand.U32(elements), c.JLT, lines)
-		take(elements)
-		c.SUBQ(operand.U32(elements), m.left)
-		c.JMP(operand.LabelRef(line))
-		c.Label(lines)
-	}
-	k.group, k.split = group, false
-	m.share("tail", m.end)
-	for k.group /= 2; k.group > 0; k.group /= 2 { // masked stores take longer
-		if elements := k.group * k.lanes; elements >= 16 && elements*k.out.size < lineBytes {
-			fewer := k.newLabel("fewer")
-			branch(c.CMPQ, m.left, operand.U32(elements), c.JLT, fewer)
-			take(elements)
-			c.SUBQ(operand.U32(elements), m.left)
-			c.Label(fewer)
+	c.JEQ(operand.LabelRef(m.done))
+	if k.fewLines(step) {
+		k.ask(ahead, step)
+		take = func(elements int) {
+			body(k)
+			c.ADDQ(operand.U32(elements), k.index)
 		}
 	}
-	k.group = group
+	group, split := k.group, k.split
+	halve := func(takes func(bytes int) bool) { // masked stores take longer
+		for k.group = group / 2; k.group > 0; k.group /= 2 {
+			if elements := k.group * k.lanes; takes(elements*k.out.size) && elements >= 16 {
+				fewer := k.newLabel("fewer")
+				branch(c.CMPQ, m.left, operand.U32(elements), c.JLT, fewer)
+				take(elements)
+				c.SUBQ(operand.U32(elements), m.left)
+				c.Label(fewer)
+			}
+		}
+		k.group = group
+	}
+	halve(func(bytes int) bool { return bytes >= lineBytes })
+	k.split = false
+	m.share("tail", m.end)
+	halve(func(bytes int) bool { return bytes < lineBytes })
 	c.Label(m.some)
 	k.some(m.left, 0, take)
 	m.share("taken", m.goOn)
 	c.Label(m.done)
 	k.split = split
+}
+
+// fewLines reports whether so many elements are no more than two lines of each input, which are asked for at once.
+func (k *kernel) fewLines(elements int) bool {
+	few := true
+	k.forInputs(func(_ string, t *storage) { few = few && elements*t.size <= 2*lineBytes })
+	return few
 }
 
 // share emits a jump to what is done where runs share lines.

@@ -16,6 +16,9 @@ func (k *kernel) oneStrand(n, params, steps reg.GPVirtual, quick, heads bool) {
 	if k.shares = heads; heads {
 		k.jumpIf("shares", shared)
 	}
+	if k.joins() {
+		k.jumpIf("joins", shared)
+	}
 	k.jumpIf("heads", other)
 	if k.isa.masks { // turns take whole steps from memory up to 1.2 times as fast
 		k.jumpUnless("stream", shared)
@@ -56,6 +59,9 @@ func (k *kernel) runsInSteps(n, params, steps reg.GPVirtual, other string, body 
 		c.MOVQ(k.ptr[name], begin[name])
 	})
 	k.split, k.setsAside = k.splits(), true
+	if k.joins() {
+		k.beginLines()
+	}
 	c.Label(run)
 	k.paramsOfRun(params)
 	if k.isa.masks {
@@ -71,9 +77,12 @@ func (k *kernel) runsInSteps(n, params, steps reg.GPVirtual, other string, body 
 	c.ADDQ(operand.U32(k.compute.size), params)
 	c.DECQ(steps)
 	c.JNE(operand.LabelRef(run))
+	if k.joined != nil {
+		k.endLines()
+	}
 	endFunction(c)
 	k.emitAside()
-	k.index, k.split = nil, false
+	k.index, k.joined, k.split = nil, nil, false
 }
 
 // runInSteps handles one of them without masks.

@@ -41,8 +41,12 @@ func (k *kernel) write(t *storage, packed []reg.Register) {
 		k.c.Label(partly)
 		t.masked(k, packed, to)
 		k.c.Label(stored)
+	case k.tail != nil && k.joined != nil:
+		k.where("joins", "join", "joined", func() { t.masked(k, packed, to) }, func() { k.joinSome(packed[0]) })
 	case k.tail != nil:
 		t.masked(k, packed, to)
+	case k.joined != nil:
+		k.where("joins", "join", "joined", func() { k.putOrStream(packed, to) }, func() { k.joinVectors(packed) })
 	default:
 		k.putOrStream(packed, to)
 	}
