@@ -2289,7 +2289,6 @@ done19:
 rest11:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done8
 	TESTQ R9, R9
 	JNE   some26
 
@@ -4848,7 +4847,6 @@ done17:
 rest11:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done8
 	TESTQ R9, R9
 	JNE   some24
 
@@ -7071,7 +7069,6 @@ done14:
 rest11:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done8
 	CMPQ  R11, $0x00000020
 	JLT   fewer21
 	TESTQ R9, R9
@@ -9090,7 +9087,6 @@ stored15:
 rest11:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done8
 	TESTQ R9, R9
 	JNE   some16
 
@@ -9606,7 +9602,6 @@ stored15:
 rest11:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done8
 	TESTQ R9, R9
 	JNE   some16
 

@@ -1179,7 +1179,6 @@ stored15:
 rest11:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done8
 	TESTQ R9, R9
 	JNE   some16
 
@@ -1653,7 +1652,6 @@ stored15:
 rest11:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done8
 	TESTQ R9, R9
 	JNE   some16
 

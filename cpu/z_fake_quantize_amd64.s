@@ -2312,7 +2312,6 @@ stored16:
 rest12:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done9
 	TESTQ R9, R9
 	JNE   some17
 
@@ -2558,7 +2557,6 @@ stored42:
 rest36:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done33
 	TESTQ R9, R9
 	JNE   some43
 
@@ -3597,7 +3595,6 @@ stored16:
 rest12:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done9
 	TESTQ R9, R9
 	JNE   some17
 
@@ -3876,7 +3873,6 @@ stored42:
 rest36:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done33
 	TESTQ R9, R9
 	JNE   some43
 
@@ -6937,7 +6933,6 @@ stored17:
 rest11:
 	MOVQ  AX, R12
 	SUBQ  R13, R12
-	JEQ   done8
 	TESTQ R10, R10
 	JNE   some18
 
@@ -7766,7 +7761,6 @@ stored17:
 rest11:
 	MOVQ  AX, R12
 	SUBQ  R13, R12
-	JEQ   done8
 	TESTQ R10, R10
 	JNE   some18
 

@@ -1846,7 +1846,6 @@ done22:
 rest11:
 	MOVQ  AX, R13
 	SUBQ  R14, R13
-	JEQ   done8
 	TESTQ R10, R10
 	JNE   some29
 
@@ -4542,7 +4541,6 @@ done22:
 rest11:
 	MOVQ  AX, R13
 	SUBQ  R14, R13
-	JEQ   done8
 	TESTQ R10, R10
 	JNE   some29
 

@@ -104,7 +104,6 @@ stored16:
 rest12:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done9
 	CMPB  283(CX), $0x00
 	JNE   tail17
 	CMPQ  R11, $0x00000020
@@ -353,7 +352,6 @@ stored46:
 rest40:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done37
 	CMPB  283(CX), $0x00
 	JNE   tail47
 	CMPQ  R11, $0x00000020
@@ -1280,7 +1278,6 @@ stored17:
 rest11:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done8
 	CMPB  283(CX), $0x00
 	JNE   tail18
 	CMPQ  R11, $0x00000010
@@ -1943,7 +1940,6 @@ stored16:
 rest12:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done9
 	TESTQ R9, R9
 	JNE   some17
 
@@ -2172,7 +2168,6 @@ stored42:
 rest36:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done33
 	TESTQ R9, R9
 	JNE   some43
 
@@ -3114,7 +3109,6 @@ stored16:
 rest12:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done9
 	TESTQ R9, R9
 	JNE   some17
 
@@ -3351,7 +3345,6 @@ stored42:
 rest36:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done33
 	TESTQ R9, R9
 	JNE   some43
 
@@ -4373,7 +4366,6 @@ stored16:
 rest12:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done9
 	CMPQ  R11, $0x00000020
 	JLT   fewer17
 	TESTQ R9, R9
@@ -4628,7 +4620,6 @@ stored46:
 rest40:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done37
 	CMPQ  R11, $0x00000020
 	JLT   fewer47
 	TESTQ R9, R9
@@ -7059,7 +7050,6 @@ stored17:
 rest11:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done8
 	CMPB  283(CX), $0x00
 	JNE   tail18
 	CMPQ  R11, $0x00000010
@@ -7709,7 +7699,6 @@ stored17:
 rest11:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done8
 	CMPQ  R11, $0x00000010
 	JLT   fewer18
 	TESTQ R9, R9
@@ -8389,7 +8378,6 @@ stored19:
 rest12:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done9
 	TESTQ R9, R9
 	JNE   some20
 
@@ -8680,7 +8668,6 @@ stored57:
 rest48:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done45
 	TESTQ R9, R9
 	JNE   some58
 
@@ -13697,7 +13684,6 @@ done18:
 rest12:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done9
 	TESTQ R9, R9
 	JNE   some25
 
@@ -14099,7 +14085,6 @@ done74:
 rest66:
 	MOVQ  AX, R11
 	SUBQ  R12, R11
-	JEQ   done63
 	TESTQ R9, R9
 	JNE   some81
 
@@ -15669,7 +15654,6 @@ stored17:
 rest11:
 	MOVQ  AX, R12
 	SUBQ  R13, R12
-	JEQ   done8
 	CMPB  283(CX), $0x00
 	JNE   tail18
 	CMPQ  R12, $0x00000020
@@ -16583,7 +16567,6 @@ stored17:
 rest11:
 	MOVQ  AX, R12
 	SUBQ  R13, R12
-	JEQ   done8
 	CMPB  283(CX), $0x00
 	JNE   tail18
 	CMPQ  R12, $0x00000010
@@ -17472,7 +17455,6 @@ stored20:
 rest11:
 	MOVQ  AX, R12
 	SUBQ  R13, R12
-	JEQ   done8
 	TESTQ R10, R10
 	JNE   some21
 

@@ -1909,7 +1909,6 @@ done22:
 rest11:
 	MOVQ  AX, R13
 	SUBQ  R14, R13
-	JEQ   done8
 	TESTQ R10, R10
 	JNE   some29
 
@@ -4792,7 +4791,6 @@ done22:
 rest11:
 	MOVQ  AX, R13
 	SUBQ  R14, R13
-	JEQ   done8
 	TESTQ R10, R10
 	JNE   some29
 
