@@ -1352,33 +1352,87 @@ joined33:
 	SUBQ $0x00000010, R12
 
 fewer26:
+	CMPQ      R12, $0x00000008
+	JLT       fewer36
+	CMPB      280(CX), $0x00
+	JNE       kind38
+	VPMOVSXBD (DX)(R13*1), Y4
+	VCVTDQ2PD Y4, Z4
+	JMP       done37
+
+kind38:
+	CMPB      280(CX), $0x01
+	JNE       kind39
+	VPMOVZXBD (DX)(R13*1), Y4
+	VCVTDQ2PD Y4, Z4
+	VMOVAPD   Z4, Z4
+	JMP       done37
+
+kind39:
+	CMPB      280(CX), $0x02
+	JNE       kind40
+	VPMOVSXBW (DX)(R13*1), X4
+	VPSLLW    $0x07, X4, X4
+	VPANDD    all32_3f803f80<>+0(SB), X4, X5
+	VPCMPEQW  all32_3f803f80<>+0(SB), X5, K1
+	VPANDD    all32_bf80bf80<>+0(SB), X4, X4
+	VMOVDQU16 all32_7e007e00<>+0(SB), K1, X4
+	VCVTPH2PS X4, Y4
+	VMULPS    all32_43800000<>+0(SB), Y4, Y4
+	VCVTPS2PD Y4, Z4
+	VMOVAPD   Z4, Z4
+	JMP       done37
+
+kind40:
+	VPMOVZXBW (DX)(R13*1), X4
+	VPSLLW    $0x08, X4, X4
+	VCVTPH2PS X4, Y4
+	VCVTPS2PD Y4, Z4
+	VMOVAPD   Z4, Z4
+	JMP       done37
+
+done37:
+	VSUBPD    Z3, Z4, Z4
+	VMULPD    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join42
+	CMPB      76(CX), $0x00
+	JNE       around44
+	VMOVDQU64 Z4, (BX)(R13*8)
+
+stored45:
+joined43:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+
+fewer36:
 	CMPB 283(CX), $0x00
-	JNE  tail36
+	JNE  tail46
 
 some8:
-some37:
+some47:
 	TESTQ       R12, R12
-	JLE         done38
+	JLE         done48
 	MOVQ        $-1, R14
 	BZHIQ       R12, R14, R14
 	KMOVW       R14, K1
 	CMPB        280(CX), $0x00
-	JNE         kind40
+	JNE         kind50
 	VPMOVSXBD.Z (DX)(R13*1), K1, Y4
 	VCVTDQ2PD   Y4, Z4
-	JMP         done39
+	JMP         done49
 
-kind40:
+kind50:
 	CMPB        280(CX), $0x01
-	JNE         kind41
+	JNE         kind51
 	VPMOVZXBD.Z (DX)(R13*1), K1, Y4
 	VCVTDQ2PD   Y4, Z4
 	VMOVAPD     Z4, Z4
-	JMP         done39
+	JMP         done49
 
-kind41:
+kind51:
 	CMPB        280(CX), $0x02
-	JNE         kind42
+	JNE         kind52
 	VPMOVSXBW.Z (DX)(R13*1), K1, X4
 	VPSLLW      $0x07, X4, X4
 	VPANDD      all32_3f803f80<>+0(SB), X4, X5
@@ -1389,31 +1443,31 @@ kind41:
 	VMULPS      all32_43800000<>+0(SB), Y4, Y4
 	VCVTPS2PD   Y4, Z4
 	VMOVAPD     Z4, Z4
-	JMP         done39
+	JMP         done49
 
-kind42:
+kind52:
 	VPMOVZXBW.Z (DX)(R13*1), K1, X4
 	VPSLLW      $0x08, X4, X4
 	VCVTPH2PS   X4, Y4
 	VCVTPS2PD   Y4, Z4
 	VMOVAPD     Z4, Z4
-	JMP         done39
+	JMP         done49
 
-done39:
+done49:
 	VSUBPD  Z3, Z4, Z4
 	VMULPD  Z2, Z4, Z4
 	CMPB    284(CX), $0x00
-	JNE     join44
+	JNE     join54
 	VMOVUPD Z4, K1, (BX)(R13*8)
 
-joined45:
+joined55:
 	ADDQ $0x00000008, R13
 	SUBQ $0x00000008, R12
-	JMP  some37
+	JMP  some47
 
-done38:
+done48:
 	CMPB 283(CX), $0x00
-	JNE  taken46
+	JNE  taken56
 
 done9:
 	ADDQ      152(CX), R11
@@ -1423,17 +1477,17 @@ done9:
 	DECQ      R8
 	JNE       run5
 	CMPB      284(CX), $0x00
-	JEQ       none47
+	JEQ       none57
 	MOVQ      $0x00000008, R12
 	SUBQ      256(CX), R12
-	JEQ       none47
+	JEQ       none57
 	MOVQ      $-1, AX
 	BZHIQ     R12, AX, AX
 	KMOVW     AX, K1
 	VPERMPD   Z0, Z1, Z0
 	VMOVDQU64 Z0, K1, (R9)
 
-none47:
+none57:
 	VZEROUPPER
 	RET
 
@@ -1501,7 +1555,19 @@ join32:
 	ADDQ      $0x00000080, R9
 	JMP       joined33
 
-tail36:
+around44:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	JMP      stored45
+
+join42:
+	VMOVDQA64 Z1, Z5
+	VPERMI2PD Z4, Z0, Z5
+	VMOVNTDQ  Z5, (R9)
+	VMOVDQA64 Z4, Z0
+	ADDQ      $0x00000040, R9
+	JMP       joined43
+
+tail46:
 	TESTQ R12, R12
 	JEQ   done9
 	MOVQ  BX, 248(CX)
@@ -1514,11 +1580,11 @@ tail36:
 	SUBQ  R14, BX
 	JMP   some8
 
-join44:
+join54:
 	VMOVDQA64   Z1, Z5
 	VPERMI2PD   Z4, Z0, Z5
 	SUBQ        R12, 256(CX)
-	JG          part48
+	JG          part58
 	VMOVNTDQ    Z5, (R9)
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x08, 256(CX)
@@ -1527,18 +1593,18 @@ join44:
 	VPSUBQ.BCST 256(CX), Z1, Z4
 	VPERMPD     Z0, Z4, Z0
 	VPADDQ.BCST 256(CX), Z1, Z1
-	JMP         kept49
+	JMP         kept59
 
-part48:
+part58:
 	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
 	VPSUBQ.BCST 256(CX), Z1, Z0
 	VPERMPD     Z5, Z0, Z0
 	VPADDQ.BCST 256(CX), Z1, Z1
 
-kept49:
-	JMP joined45
+kept59:
+	JMP joined55
 
-taken46:
+taken56:
 	ADDQ      R12, R13
 	MOVQ      248(CX), BX
 	CMPQ      R13, AX
@@ -1554,12 +1620,12 @@ taken46:
 	JMP       whole7
 
 other2:
-step50:
+step60:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned52
+	JEQ     aligned62
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1569,29 +1635,29 @@ step50:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some53
+	JMP     some63
 
-aligned52:
-turn54:
+aligned62:
+turn64:
 	CMPQ AX, 104(CX)
-	JLT  turns56
+	JLT  turns66
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand57:
+strand67:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block55:
+block65:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near58
+	JEQ        near68
 	PREFETCHT1 (DX)(R12*1)
 
-near58:
+near68:
 	CMPB      280(CX), $0x00
-	JNE       kind60
+	JNE       kind70
 	VPMOVSXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVSXBD 8(DX), Y3
@@ -1600,11 +1666,11 @@ near58:
 	VCVTDQ2PD Y4, Z4
 	VPMOVSXBD 24(DX), Y5
 	VCVTDQ2PD Y5, Z5
-	JMP       done59
+	JMP       done69
 
-kind60:
+kind70:
 	CMPB      280(CX), $0x01
-	JNE       kind61
+	JNE       kind71
 	VPMOVZXBD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVZXBD 8(DX), Y3
@@ -1617,11 +1683,11 @@ kind60:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done59
+	JMP       done69
 
-kind61:
+kind71:
 	CMPB      280(CX), $0x02
-	JNE       kind62
+	JNE       kind72
 	VPMOVSXBW (DX), X2
 	VPSLLW    $0x07, X2, X2
 	VPANDD    all32_3f803f80<>+0(SB), X2, X3
@@ -1662,9 +1728,9 @@ kind61:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done59
+	JMP       done69
 
-kind62:
+kind72:
 	VPMOVZXBW (DX), X2
 	VPSLLW    $0x08, X2, X2
 	VCVTPH2PS X2, Y2
@@ -1685,9 +1751,9 @@ kind62:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done59
+	JMP       done69
 
-done59:
+done69:
 	VSUBPD    Z1, Z2, Z2
 	VSUBPD    Z1, Z3, Z3
 	VSUBPD    Z1, Z4, Z4
@@ -1697,71 +1763,71 @@ done59:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around64
+	JNE       around74
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored65
+	JMP       stored75
 
-around64:
+around74:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored65:
+stored75:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block55
+	JNE  block65
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand57
+	JNE  strand67
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn54
+	JMP  turn64
 
-turns56:
-some53:
-some66:
+turns66:
+some63:
+some76:
 	TESTQ      AX, AX
-	JLE        done67
+	JLE        done77
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near68
+	JEQ        near78
 	PREFETCHT1 (DX)(R9*1)
 
-near68:
+near78:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand69:
+strand79:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	CMPB         280(CX), $0x00
-	JNE          kind71
+	JNE          kind81
 	VPMOVSXBD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
-	JMP          done70
+	JMP          done80
 
-kind71:
+kind81:
 	CMPB        280(CX), $0x01
-	JNE         kind72
+	JNE         kind82
 	VPMOVZXBD.Z (DX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done70
+	JMP         done80
 
-kind72:
+kind82:
 	CMPB        280(CX), $0x02
-	JNE         kind73
+	JNE         kind83
 	VPMOVSXBW.Z (DX), K1, X2
 	VPSLLW      $0x07, X2, X2
 	VPANDD      all32_3f803f80<>+0(SB), X2, X3
@@ -1772,17 +1838,17 @@ kind72:
 	VMULPS      all32_43800000<>+0(SB), Y2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done70
+	JMP         done80
 
-kind73:
+kind83:
 	VPMOVZXBW.Z (DX), K1, X2
 	VPSLLW      $0x08, X2, X2
 	VCVTPH2PS   X2, Y2
 	VCVTPS2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done70
+	JMP         done80
 
-done70:
+done80:
 	VSUBPD  Z1, Z2, Z1
 	VMULPD  Z0, Z1, Z0
 	VMOVUPD Z0, K1, (BX)
@@ -1792,7 +1858,7 @@ done70:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000008, R10
 	DECQ    R9
-	JNE     strand69
+	JNE     strand79
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -1800,29 +1866,29 @@ done70:
 	ADDQ    $+8, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000008, AX
-	JMP     some66
+	JMP     some76
 
-done67:
+done77:
 	TESTQ DI, DI
-	JL    whole75
+	JL    whole85
 	LEAQ  (DX)(AX*1), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned52
+	JMP   aligned62
 
-whole75:
+whole85:
 	DECQ R8
-	JEQ  steps51
+	JEQ  steps61
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step50
+	JMP  step60
 
-steps51:
+steps61:
 	VZEROUPPER
 	RET
 
@@ -1840,33 +1906,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block77:
+block87:
 	CMPQ       AX, $0x00000020
-	JLT        blocks78
+	JLT        blocks88
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near79
+	JEQ        near89
 	PREFETCHT1 (DX)(R8*1)
 
-near79:
+near89:
 	CMPB    72(CX), $0x00
-	JEQ     loaded80
+	JEQ     loaded90
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded80:
+loaded90:
 	CMPB    73(CX), $0x00
-	JEQ     loaded81
+	JEQ     loaded91
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded81:
+loaded91:
 	CMPB      280(CX), $0x00
-	JNE       kind83
+	JNE       kind93
 	VPMOVSXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVSXBD 8(DX), Y9
@@ -1875,11 +1941,11 @@ loaded81:
 	VCVTDQ2PD Y10, Z10
 	VPMOVSXBD 24(DX), Y11
 	VCVTDQ2PD Y11, Z11
-	JMP       done82
+	JMP       done92
 
-kind83:
+kind93:
 	CMPB      280(CX), $0x01
-	JNE       kind84
+	JNE       kind94
 	VPMOVZXBD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVZXBD 8(DX), Y9
@@ -1892,11 +1958,11 @@ kind83:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done82
+	JMP       done92
 
-kind84:
+kind94:
 	CMPB      280(CX), $0x02
-	JNE       kind85
+	JNE       kind95
 	VPMOVSXBW (DX), X8
 	VPSLLW    $0x07, X8, X8
 	VPANDD    all32_3f803f80<>+0(SB), X8, X9
@@ -1937,9 +2003,9 @@ kind84:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done82
+	JMP       done92
 
-kind85:
+kind95:
 	VPMOVZXBW (DX), X8
 	VPSLLW    $0x08, X8, X8
 	VCVTPH2PS X8, Y8
@@ -1960,9 +2026,9 @@ kind85:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done82
+	JMP       done92
 
-done82:
+done92:
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
 	VSUBPD    Z6, Z10, Z10
@@ -1972,61 +2038,61 @@ done82:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around87
+	JNE       around97
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored88
+	JMP       stored98
 
-around87:
+around97:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored88:
+stored98:
 	ADDQ $+32, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block77
+	JMP  block87
 
-blocks78:
-some89:
+blocks88:
+some99:
 	TESTQ     AX, AX
-	JLE       done90
+	JLE       done100
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded91
+	JEQ       loaded101
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded91:
+loaded101:
 	CMPB      73(CX), $0x00
-	JEQ       loaded92
+	JEQ       loaded102
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded92:
+loaded102:
 	CMPB        280(CX), $0x00
-	JNE         kind94
+	JNE         kind104
 	VPMOVSXBD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
-	JMP         done93
+	JMP         done103
 
-kind94:
+kind104:
 	CMPB        280(CX), $0x01
-	JNE         kind95
+	JNE         kind105
 	VPMOVZXBD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done93
+	JMP         done103
 
-kind95:
+kind105:
 	CMPB        280(CX), $0x02
-	JNE         kind96
+	JNE         kind106
 	VPMOVSXBW.Z (DX), K1, X8
 	VPSLLW      $0x07, X8, X8
 	VPANDD      all32_3f803f80<>+0(SB), X8, X9
@@ -2037,17 +2103,17 @@ kind95:
 	VMULPS      all32_43800000<>+0(SB), Y8, Y8
 	VCVTPS2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done93
+	JMP         done103
 
-kind96:
+kind106:
 	VPMOVZXBW.Z (DX), K1, X8
 	VPSLLW      $0x08, X8, X8
 	VCVTPH2PS   X8, Y8
 	VCVTPS2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done93
+	JMP         done103
 
-done93:
+done103:
 	VSUBPD  Z4, Z8, Z8
 	VMULPD  Z0, Z8, Z8
 	VMOVUPD Z8, K1, (BX)
@@ -2056,9 +2122,9 @@ done93:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000008, AX
-	JMP     some89
+	JMP     some99
 
-done90:
+done100:
 	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -4197,43 +4263,72 @@ joined29:
 	SUBQ $0x00000010, R12
 
 fewer24:
+	CMPQ      R12, $0x00000008
+	JLT       fewer32
+	CMPB      280(CX), $0x00
+	JNE       kind34
+	VPMOVSXWD (DX)(R13*2), Y4
+	VCVTDQ2PD Y4, Z4
+	JMP       done33
+
+kind34:
+	VPMOVZXWD (DX)(R13*2), Y4
+	VCVTDQ2PD Y4, Z4
+	VMOVAPD   Z4, Z4
+	JMP       done33
+
+done33:
+	VSUBPD    Z3, Z4, Z4
+	VMULPD    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join36
+	CMPB      76(CX), $0x00
+	JNE       around38
+	VMOVDQU64 Z4, (BX)(R13*8)
+
+stored39:
+joined37:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+
+fewer32:
 	CMPB 283(CX), $0x00
-	JNE  tail32
+	JNE  tail40
 
 some8:
-some33:
+some41:
 	TESTQ       R12, R12
-	JLE         done34
+	JLE         done42
 	MOVQ        $-1, R14
 	BZHIQ       R12, R14, R14
 	KMOVW       R14, K1
 	CMPB        280(CX), $0x00
-	JNE         kind36
+	JNE         kind44
 	VPMOVSXWD.Z (DX)(R13*2), K1, Y4
 	VCVTDQ2PD   Y4, Z4
-	JMP         done35
+	JMP         done43
 
-kind36:
+kind44:
 	VPMOVZXWD.Z (DX)(R13*2), K1, Y4
 	VCVTDQ2PD   Y4, Z4
 	VMOVAPD     Z4, Z4
-	JMP         done35
+	JMP         done43
 
-done35:
+done43:
 	VSUBPD  Z3, Z4, Z4
 	VMULPD  Z2, Z4, Z4
 	CMPB    284(CX), $0x00
-	JNE     join38
+	JNE     join46
 	VMOVUPD Z4, K1, (BX)(R13*8)
 
-joined39:
+joined47:
 	ADDQ $0x00000008, R13
 	SUBQ $0x00000008, R12
-	JMP  some33
+	JMP  some41
 
-done34:
+done42:
 	CMPB 283(CX), $0x00
-	JNE  taken40
+	JNE  taken48
 
 done9:
 	ADDQ      152(CX), R11
@@ -4243,17 +4338,17 @@ done9:
 	DECQ      R8
 	JNE       run5
 	CMPB      284(CX), $0x00
-	JEQ       none41
+	JEQ       none49
 	MOVQ      $0x00000008, R12
 	SUBQ      256(CX), R12
-	JEQ       none41
+	JEQ       none49
 	MOVQ      $-1, AX
 	BZHIQ     R12, AX, AX
 	KMOVW     AX, K1
 	VPERMPD   Z0, Z1, Z0
 	VMOVDQU64 Z0, K1, (R9)
 
-none41:
+none49:
 	VZEROUPPER
 	RET
 
@@ -4321,7 +4416,19 @@ join28:
 	ADDQ      $0x00000080, R9
 	JMP       joined29
 
-tail32:
+around38:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	JMP      stored39
+
+join36:
+	VMOVDQA64 Z1, Z5
+	VPERMI2PD Z4, Z0, Z5
+	VMOVNTDQ  Z5, (R9)
+	VMOVDQA64 Z4, Z0
+	ADDQ      $0x00000040, R9
+	JMP       joined37
+
+tail40:
 	TESTQ R12, R12
 	JEQ   done9
 	MOVQ  BX, 248(CX)
@@ -4334,11 +4441,11 @@ tail32:
 	SUBQ  R14, BX
 	JMP   some8
 
-join38:
+join46:
 	VMOVDQA64   Z1, Z5
 	VPERMI2PD   Z4, Z0, Z5
 	SUBQ        R12, 256(CX)
-	JG          part42
+	JG          part50
 	VMOVNTDQ    Z5, (R9)
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x08, 256(CX)
@@ -4347,18 +4454,18 @@ join38:
 	VPSUBQ.BCST 256(CX), Z1, Z4
 	VPERMPD     Z0, Z4, Z0
 	VPADDQ.BCST 256(CX), Z1, Z1
-	JMP         kept43
+	JMP         kept51
 
-part42:
+part50:
 	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
 	VPSUBQ.BCST 256(CX), Z1, Z0
 	VPERMPD     Z5, Z0, Z0
 	VPADDQ.BCST 256(CX), Z1, Z1
 
-kept43:
-	JMP joined39
+kept51:
+	JMP joined47
 
-taken40:
+taken48:
 	ADDQ      R12, R13
 	MOVQ      248(CX), BX
 	CMPQ      R13, AX
@@ -4374,12 +4481,12 @@ taken40:
 	JMP       whole7
 
 other2:
-step44:
+step52:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned46
+	JEQ     aligned54
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -4389,29 +4496,29 @@ step44:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some47
+	JMP     some55
 
-aligned46:
-turn48:
+aligned54:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns50
+	JLT  turns58
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand51:
+strand59:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block49:
+block57:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near52
+	JEQ        near60
 	PREFETCHT1 (DX)(R12*1)
 
-near52:
+near60:
 	CMPB      280(CX), $0x00
-	JNE       kind54
+	JNE       kind62
 	VPMOVSXWD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVSXWD 16(DX), Y3
@@ -4420,9 +4527,9 @@ near52:
 	VCVTDQ2PD Y4, Z4
 	VPMOVSXWD 48(DX), Y5
 	VCVTDQ2PD Y5, Z5
-	JMP       done53
+	JMP       done61
 
-kind54:
+kind62:
 	VPMOVZXWD (DX), Y2
 	VCVTDQ2PD Y2, Z2
 	VPMOVZXWD 16(DX), Y3
@@ -4435,9 +4542,9 @@ kind54:
 	VMOVAPD   Z3, Z3
 	VMOVAPD   Z4, Z4
 	VMOVAPD   Z5, Z5
-	JMP       done53
+	JMP       done61
 
-done53:
+done61:
 	VSUBPD    Z1, Z2, Z2
 	VSUBPD    Z1, Z3, Z3
 	VSUBPD    Z1, Z4, Z4
@@ -4447,67 +4554,67 @@ done53:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around56
+	JNE       around64
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored57
+	JMP       stored65
 
-around56:
+around64:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored57:
+stored65:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block49
+	JNE  block57
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand51
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn48
+	JMP  turn56
 
-turns50:
-some47:
-some58:
+turns58:
+some55:
+some66:
 	TESTQ      AX, AX
-	JLE        done59
+	JLE        done67
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near60
+	JEQ        near68
 	PREFETCHT1 (DX)(R9*1)
 
-near60:
+near68:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand61:
+strand69:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	CMPB         280(CX), $0x00
-	JNE          kind63
+	JNE          kind71
 	VPMOVSXWD.Z  (DX), K1, Y2
 	VCVTDQ2PD    Y2, Z2
-	JMP          done62
+	JMP          done70
 
-kind63:
+kind71:
 	VPMOVZXWD.Z (DX), K1, Y2
 	VCVTDQ2PD   Y2, Z2
 	VMOVAPD     Z2, Z2
-	JMP         done62
+	JMP         done70
 
-done62:
+done70:
 	VSUBPD  Z1, Z2, Z1
 	VMULPD  Z0, Z1, Z0
 	VMOVUPD Z0, K1, (BX)
@@ -4517,7 +4624,7 @@ done62:
 	ADDQ    200(CX), BX
 	ADDQ    $0x00000008, R10
 	DECQ    R9
-	JNE     strand61
+	JNE     strand69
 	SUBQ    144(CX), DX
 	SUBQ    208(CX), BX
 	SUBQ    128(CX), DX
@@ -4525,29 +4632,29 @@ done62:
 	ADDQ    $+16, DX
 	ADDQ    $+64, BX
 	SUBQ    $0x00000008, AX
-	JMP     some58
+	JMP     some66
 
-done59:
+done67:
 	TESTQ DI, DI
-	JL    whole65
+	JL    whole73
 	LEAQ  (DX)(AX*2), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned46
+	JMP   aligned54
 
-whole65:
+whole73:
 	DECQ R8
-	JEQ  steps45
+	JEQ  steps53
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step44
+	JMP  step52
 
-steps45:
+steps53:
 	VZEROUPPER
 	RET
 
@@ -4565,33 +4672,33 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block67:
+block75:
 	CMPQ       AX, $0x00000020
-	JLT        blocks68
+	JLT        blocks76
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near69
+	JEQ        near77
 	PREFETCHT1 (DX)(R8*1)
 
-near69:
+near77:
 	CMPB    72(CX), $0x00
-	JEQ     loaded70
+	JEQ     loaded78
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded70:
+loaded78:
 	CMPB    73(CX), $0x00
-	JEQ     loaded71
+	JEQ     loaded79
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded71:
+loaded79:
 	CMPB      280(CX), $0x00
-	JNE       kind73
+	JNE       kind81
 	VPMOVSXWD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVSXWD 16(DX), Y9
@@ -4600,9 +4707,9 @@ loaded71:
 	VCVTDQ2PD Y10, Z10
 	VPMOVSXWD 48(DX), Y11
 	VCVTDQ2PD Y11, Z11
-	JMP       done72
+	JMP       done80
 
-kind73:
+kind81:
 	VPMOVZXWD (DX), Y8
 	VCVTDQ2PD Y8, Z8
 	VPMOVZXWD 16(DX), Y9
@@ -4615,9 +4722,9 @@ kind73:
 	VMOVAPD   Z9, Z9
 	VMOVAPD   Z10, Z10
 	VMOVAPD   Z11, Z11
-	JMP       done72
+	JMP       done80
 
-done72:
+done80:
 	VSUBPD    Z4, Z8, Z8
 	VSUBPD    Z5, Z9, Z9
 	VSUBPD    Z6, Z10, Z10
@@ -4627,57 +4734,57 @@ done72:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around75
+	JNE       around83
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored76
+	JMP       stored84
 
-around75:
+around83:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored76:
+stored84:
 	ADDQ $+64, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block67
+	JMP  block75
 
-blocks68:
-some77:
+blocks76:
+some85:
 	TESTQ     AX, AX
-	JLE       done78
+	JLE       done86
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded79
+	JEQ       loaded87
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded79:
+loaded87:
 	CMPB      73(CX), $0x00
-	JEQ       loaded80
+	JEQ       loaded88
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded80:
+loaded88:
 	CMPB        280(CX), $0x00
-	JNE         kind82
+	JNE         kind90
 	VPMOVSXWD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
-	JMP         done81
+	JMP         done89
 
-kind82:
+kind90:
 	VPMOVZXWD.Z (DX), K1, Y8
 	VCVTDQ2PD   Y8, Z8
 	VMOVAPD     Z8, Z8
-	JMP         done81
+	JMP         done89
 
-done81:
+done89:
 	VSUBPD  Z4, Z8, Z8
 	VMULPD  Z0, Z8, Z8
 	VMOVUPD Z8, K1, (BX)
@@ -4686,9 +4793,9 @@ done81:
 	ADDQ    $0x00000040, SI
 	ADDQ    $0x00000040, DI
 	SUBQ    $0x00000008, AX
-	JMP     some77
+	JMP     some85
 
-done78:
+done86:
 	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6479,13 +6586,30 @@ joined23:
 	SUBQ $0x00000010, R12
 
 fewer21:
+	CMPQ      R12, $0x00000008
+	JLT       fewer26
+	VCVTDQ2PD (DX)(R13*4), Z4
+	VSUBPD    Z3, Z4, Z4
+	VMULPD    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join27
+	CMPB      76(CX), $0x00
+	JNE       around29
+	VMOVDQU64 Z4, (BX)(R13*8)
+
+stored30:
+joined28:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+
+fewer26:
 	CMPB 283(CX), $0x00
-	JNE  tail26
+	JNE  tail31
 
 some8:
-some27:
+some32:
 	TESTQ       R12, R12
-	JLE         done28
+	JLE         done33
 	MOVQ        $-1, R14
 	BZHIQ       R12, R14, R14
 	KMOVW       R14, K1
@@ -6493,17 +6617,17 @@ some27:
 	VSUBPD      Z3, Z4, Z4
 	VMULPD      Z2, Z4, Z4
 	CMPB        284(CX), $0x00
-	JNE         join29
+	JNE         join34
 	VMOVUPD     Z4, K1, (BX)(R13*8)
 
-joined30:
+joined35:
 	ADDQ $0x00000008, R13
 	SUBQ $0x00000008, R12
-	JMP  some27
+	JMP  some32
 
-done28:
+done33:
 	CMPB 283(CX), $0x00
-	JNE  taken31
+	JNE  taken36
 
 done9:
 	ADDQ      152(CX), R11
@@ -6513,17 +6637,17 @@ done9:
 	DECQ      R8
 	JNE       run5
 	CMPB      284(CX), $0x00
-	JEQ       none32
+	JEQ       none37
 	MOVQ      $0x00000008, R12
 	SUBQ      256(CX), R12
-	JEQ       none32
+	JEQ       none37
 	MOVQ      $-1, AX
 	BZHIQ     R12, AX, AX
 	KMOVW     AX, K1
 	VPERMPD   Z0, Z1, Z0
 	VMOVDQU64 Z0, K1, (R9)
 
-none32:
+none37:
 	VZEROUPPER
 	RET
 
@@ -6593,7 +6717,19 @@ join22:
 	ADDQ      $0x00000080, R9
 	JMP       joined23
 
-tail26:
+around29:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	JMP      stored30
+
+join27:
+	VMOVDQA64 Z1, Z5
+	VPERMI2PD Z4, Z0, Z5
+	VMOVNTDQ  Z5, (R9)
+	VMOVDQA64 Z4, Z0
+	ADDQ      $0x00000040, R9
+	JMP       joined28
+
+tail31:
 	TESTQ R12, R12
 	JEQ   done9
 	MOVQ  BX, 248(CX)
@@ -6606,11 +6742,11 @@ tail26:
 	SUBQ  R14, BX
 	JMP   some8
 
-join29:
+join34:
 	VMOVDQA64   Z1, Z5
 	VPERMI2PD   Z4, Z0, Z5
 	SUBQ        R12, 256(CX)
-	JG          part33
+	JG          part38
 	VMOVNTDQ    Z5, (R9)
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x08, 256(CX)
@@ -6619,18 +6755,18 @@ join29:
 	VPSUBQ.BCST 256(CX), Z1, Z4
 	VPERMPD     Z0, Z4, Z0
 	VPADDQ.BCST 256(CX), Z1, Z1
-	JMP         kept34
+	JMP         kept39
 
-part33:
+part38:
 	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
 	VPSUBQ.BCST 256(CX), Z1, Z0
 	VPERMPD     Z5, Z0, Z0
 	VPADDQ.BCST 256(CX), Z1, Z1
 
-kept34:
-	JMP joined30
+kept39:
+	JMP joined35
 
-taken31:
+taken36:
 	ADDQ      R12, R13
 	MOVQ      248(CX), BX
 	CMPQ      R13, AX
@@ -6646,12 +6782,12 @@ taken31:
 	JMP       whole7
 
 other2:
-step35:
+step40:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned37
+	JEQ     aligned42
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -6661,28 +6797,28 @@ step35:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some38
+	JMP     some43
 
-aligned37:
-turn39:
+aligned42:
+turn44:
 	CMPQ AX, 104(CX)
-	JLT  turns41
+	JLT  turns46
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand42:
+strand47:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block40:
+block45:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near43
+	JEQ        near48
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 
-near43:
+near48:
 	VCVTDQ2PD (DX), Z2
 	VCVTDQ2PD 32(DX), Z3
 	VCVTDQ2PD 64(DX), Z4
@@ -6696,52 +6832,52 @@ near43:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around44
+	JNE       around49
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored45
+	JMP       stored50
 
-around44:
+around49:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored45:
+stored50:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block40
+	JNE  block45
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand42
+	JNE  strand47
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn39
+	JMP  turn44
 
-turns41:
-some38:
-some46:
+turns46:
+some43:
+some51:
 	TESTQ      AX, AX
-	JLE        done47
+	JLE        done52
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near48
+	JEQ        near53
 	PREFETCHT1 (DX)(R9*1)
 
-near48:
+near53:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand49:
+strand54:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	VCVTDQ2PD.Z  (DX), K1, Z2
@@ -6754,7 +6890,7 @@ strand49:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand49
+	JNE          strand54
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -6762,29 +6898,29 @@ strand49:
 	ADDQ         $+32, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some46
+	JMP          some51
 
-done47:
+done52:
 	TESTQ DI, DI
-	JL    whole50
+	JL    whole55
 	LEAQ  (DX)(AX*4), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned37
+	JMP   aligned42
 
-whole50:
+whole55:
 	DECQ R8
-	JEQ  steps36
+	JEQ  steps41
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step35
+	JMP  step40
 
-steps36:
+steps41:
 	VZEROUPPER
 	RET
 
@@ -6802,32 +6938,32 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block52:
+block57:
 	CMPQ       AX, $0x00000020
-	JLT        blocks53
+	JLT        blocks58
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near54
+	JEQ        near59
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 
-near54:
+near59:
 	CMPB    72(CX), $0x00
-	JEQ     loaded55
+	JEQ     loaded60
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded55:
+loaded60:
 	CMPB    73(CX), $0x00
-	JEQ     loaded56
+	JEQ     loaded61
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded56:
+loaded61:
 	VCVTDQ2PD (DX), Z8
 	VCVTDQ2PD 32(DX), Z9
 	VCVTDQ2PD 64(DX), Z10
@@ -6841,44 +6977,44 @@ loaded56:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around57
+	JNE       around62
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored58
+	JMP       stored63
 
-around57:
+around62:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored58:
+stored63:
 	ADDQ $+128, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block52
+	JMP  block57
 
-blocks53:
-some59:
+blocks58:
+some64:
 	TESTQ     AX, AX
-	JLE       done60
+	JLE       done65
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded61
+	JEQ       loaded66
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded61:
+loaded66:
 	CMPB      73(CX), $0x00
-	JEQ       loaded62
+	JEQ       loaded67
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded62:
+loaded67:
 	VCVTDQ2PD.Z (DX), K1, Z8
 	VSUBPD      Z4, Z8, Z8
 	VMULPD      Z0, Z8, Z8
@@ -6888,9 +7024,9 @@ loaded62:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some59
+	JMP         some64
 
-done60:
+done65:
 	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -8569,35 +8705,56 @@ joined23:
 	SUBQ $0x00000010, R12
 
 fewer19:
+	CMPQ  R12, $0x00000008
+	JLT   fewer26
+	TESTQ R10, R10
+	JNE   some27
+
+asked28:
+	VMOVUPD   (DX)(R13*8), Z4
+	VSUBPD    Z3, Z4, Z4
+	VMULPD    Z2, Z4, Z4
+	CMPB      284(CX), $0x00
+	JNE       join29
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU64 Z4, (BX)(R13*8)
+
+stored32:
+joined30:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+
+fewer26:
 	CMPB 283(CX), $0x00
-	JNE  tail26
+	JNE  tail33
 
 some8:
-some27:
+some34:
 	TESTQ R12, R12
-	JLE   done28
+	JLE   done35
 	MOVQ  $-1, R14
 	BZHIQ R12, R14, R14
 	KMOVW R14, K1
 	TESTQ R10, R10
-	JNE   some29
+	JNE   some36
 
-asked30:
+asked37:
 	VMOVUPD.Z (DX)(R13*8), K1, Z4
 	VSUBPD    Z3, Z4, Z4
 	VMULPD    Z2, Z4, Z4
 	CMPB      284(CX), $0x00
-	JNE       join31
+	JNE       join38
 	VMOVUPD   Z4, K1, (BX)(R13*8)
 
-joined32:
+joined39:
 	ADDQ $0x00000008, R13
 	SUBQ $0x00000008, R12
-	JMP  some27
+	JMP  some34
 
-done28:
+done35:
 	CMPB 283(CX), $0x00
-	JNE  taken33
+	JNE  taken40
 
 done9:
 	ADDQ      152(CX), R11
@@ -8607,17 +8764,17 @@ done9:
 	DECQ      R8
 	JNE       run5
 	CMPB      284(CX), $0x00
-	JEQ       none34
+	JEQ       none41
 	MOVQ      $0x00000008, R12
 	SUBQ      256(CX), R12
-	JEQ       none34
+	JEQ       none41
 	MOVQ      $-1, AX
 	BZHIQ     R12, AX, AX
 	KMOVW     AX, K1
 	VPERMPD   Z0, Z1, Z0
 	VMOVDQU64 Z0, K1, (R9)
 
-none34:
+none41:
 	VZEROUPPER
 	RET
 
@@ -8689,7 +8846,24 @@ join22:
 	ADDQ      $0x00000080, R9
 	JMP       joined23
 
-tail26:
+some27:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	JMP        asked28
+
+around31:
+	VMOVNTDQ Z4, (BX)(R13*8)
+	JMP      stored32
+
+join29:
+	VMOVDQA64 Z1, Z5
+	VPERMI2PD Z4, Z0, Z5
+	VMOVNTDQ  Z5, (R9)
+	VMOVDQA64 Z4, Z0
+	ADDQ      $0x00000040, R9
+	JMP       joined30
+
+tail33:
 	TESTQ R12, R12
 	JEQ   done9
 	MOVQ  BX, 248(CX)
@@ -8702,16 +8876,16 @@ tail26:
 	SUBQ  R14, BX
 	JMP   some8
 
-some29:
+some36:
 	LEAQ       (DX)(R10*1), R14
 	PREFETCHT1 (R14)(R13*8)
-	JMP        asked30
+	JMP        asked37
 
-join31:
+join38:
 	VMOVDQA64   Z1, Z5
 	VPERMI2PD   Z4, Z0, Z5
 	SUBQ        R12, 256(CX)
-	JG          part35
+	JG          part42
 	VMOVNTDQ    Z5, (R9)
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x08, 256(CX)
@@ -8720,18 +8894,18 @@ join31:
 	VPSUBQ.BCST 256(CX), Z1, Z4
 	VPERMPD     Z0, Z4, Z0
 	VPADDQ.BCST 256(CX), Z1, Z1
-	JMP         kept36
+	JMP         kept43
 
-part35:
+part42:
 	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
 	VPSUBQ.BCST 256(CX), Z1, Z0
 	VPERMPD     Z5, Z0, Z0
 	VPADDQ.BCST 256(CX), Z1, Z1
 
-kept36:
-	JMP joined32
+kept43:
+	JMP joined39
 
-taken33:
+taken40:
 	ADDQ      R12, R13
 	MOVQ      248(CX), BX
 	CMPQ      R13, AX
@@ -8747,12 +8921,12 @@ taken33:
 	JMP       whole7
 
 other2:
-step37:
+step44:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned39
+	JEQ     aligned46
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -8762,30 +8936,30 @@ step37:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some40
+	JMP     some47
 
-aligned39:
-turn41:
+aligned46:
+turn48:
 	CMPQ AX, 104(CX)
-	JLT  turns43
+	JLT  turns50
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand44:
+strand51:
 	VBROADCASTSD (R11), Z0
 	VBROADCASTSD 1024(R11), Z1
 	MOVQ         104(CX), R9
 
-block42:
+block49:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near45
+	JEQ        near52
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near45:
+near52:
 	VMOVUPD   (DX), Z2
 	VMOVUPD   64(DX), Z3
 	VMOVUPD   128(DX), Z4
@@ -8799,52 +8973,52 @@ near45:
 	VMULPD    Z0, Z4, Z4
 	VMULPD    Z0, Z5, Z5
 	CMPB      76(CX), $0x00
-	JNE       around46
+	JNE       around53
 	VMOVDQU64 Z2, (BX)
 	VMOVDQU64 Z3, 64(BX)
 	VMOVDQU64 Z4, 128(BX)
 	VMOVDQU64 Z5, 192(BX)
-	JMP       stored47
+	JMP       stored54
 
-around46:
+around53:
 	VMOVNTDQ Z2, (BX)
 	VMOVNTDQ Z3, 64(BX)
 	VMOVNTDQ Z4, 128(BX)
 	VMOVNTDQ Z5, 192(BX)
 
-stored47:
+stored54:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block42
+	JNE  block49
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand44
+	JNE  strand51
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn41
+	JMP  turn48
 
-turns43:
-some40:
-some48:
+turns50:
+some47:
+some55:
 	TESTQ      AX, AX
-	JLE        done49
+	JLE        done56
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near50
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 
-near50:
+near57:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand51:
+strand58:
 	VBROADCASTSD (R10), Z0
 	VBROADCASTSD 1024(R10), Z1
 	VMOVUPD.Z    (DX), K1, Z2
@@ -8857,7 +9031,7 @@ strand51:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand51
+	JNE          strand58
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -8865,29 +9039,29 @@ strand51:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some48
+	JMP          some55
 
-done49:
+done56:
 	TESTQ DI, DI
-	JL    whole52
+	JL    whole59
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned39
+	JMP   aligned46
 
-whole52:
+whole59:
 	DECQ R8
-	JEQ  steps38
+	JEQ  steps45
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step37
+	JMP  step44
 
-steps38:
+steps45:
 	VZEROUPPER
 	RET
 
@@ -8905,34 +9079,34 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block54:
+block61:
 	CMPQ       AX, $0x00000020
-	JLT        blocks55
+	JLT        blocks62
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near56
+	JEQ        near63
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near56:
+near63:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded64
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded57:
+loaded64:
 	CMPB    73(CX), $0x00
-	JEQ     loaded58
+	JEQ     loaded65
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded58:
+loaded65:
 	VMOVUPD   (DX), Z8
 	VMOVUPD   64(DX), Z9
 	VMOVUPD   128(DX), Z10
@@ -8946,44 +9120,44 @@ loaded58:
 	VMULPD    Z2, Z10, Z10
 	VMULPD    Z3, Z11, Z11
 	CMPB      76(CX), $0x00
-	JNE       around59
+	JNE       around66
 	VMOVDQU64 Z8, (BX)
 	VMOVDQU64 Z9, 64(BX)
 	VMOVDQU64 Z10, 128(BX)
 	VMOVDQU64 Z11, 192(BX)
-	JMP       stored60
+	JMP       stored67
 
-around59:
+around66:
 	VMOVNTDQ Z8, (BX)
 	VMOVNTDQ Z9, 64(BX)
 	VMOVNTDQ Z10, 128(BX)
 	VMOVNTDQ Z11, 192(BX)
 
-stored60:
+stored67:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block54
+	JMP  block61
 
-blocks55:
-some61:
+blocks62:
+some68:
 	TESTQ     AX, AX
-	JLE       done62
+	JLE       done69
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded63
+	JEQ       loaded70
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded63:
+loaded70:
 	CMPB      73(CX), $0x00
-	JEQ       loaded64
+	JEQ       loaded71
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded64:
+loaded71:
 	VMOVUPD.Z (DX), K1, Z8
 	VSUBPD    Z4, Z8, Z8
 	VMULPD    Z0, Z8, Z8
@@ -8993,9 +9167,9 @@ loaded64:
 	ADDQ      $0x00000040, SI
 	ADDQ      $0x00000040, DI
 	SUBQ      $0x00000008, AX
-	JMP       some61
+	JMP       some68
 
-done62:
+done69:
 	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -690,34 +690,54 @@ joined23:
 	SUBQ $0x00000010, R12
 
 fewer19:
+	CMPQ  R12, $0x00000008
+	JLT   fewer26
+	TESTQ R10, R10
+	JNE   some27
+
+asked28:
+	VMOVUPD   (DX)(R13*8), Z3
+	VMULPD    Z2, Z3, Z3
+	CMPB      284(CX), $0x00
+	JNE       join29
+	CMPB      76(CX), $0x00
+	JNE       around31
+	VMOVDQU64 Z3, (BX)(R13*8)
+
+stored32:
+joined30:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+
+fewer26:
 	CMPB 283(CX), $0x00
-	JNE  tail26
+	JNE  tail33
 
 some8:
-some27:
+some34:
 	TESTQ R12, R12
-	JLE   done28
+	JLE   done35
 	MOVQ  $-1, R14
 	BZHIQ R12, R14, R14
 	KMOVW R14, K1
 	TESTQ R10, R10
-	JNE   some29
+	JNE   some36
 
-asked30:
+asked37:
 	VMOVUPD.Z (DX)(R13*8), K1, Z3
 	VMULPD    Z2, Z3, Z3
 	CMPB      284(CX), $0x00
-	JNE       join31
+	JNE       join38
 	VMOVUPD   Z3, K1, (BX)(R13*8)
 
-joined32:
+joined39:
 	ADDQ $0x00000008, R13
 	SUBQ $0x00000008, R12
-	JMP  some27
+	JMP  some34
 
-done28:
+done35:
 	CMPB 283(CX), $0x00
-	JNE  taken33
+	JNE  taken40
 
 done9:
 	ADDQ      152(CX), R11
@@ -727,17 +747,17 @@ done9:
 	DECQ      DI
 	JNE       run5
 	CMPB      284(CX), $0x00
-	JEQ       none34
+	JEQ       none41
 	MOVQ      $0x00000008, R12
 	SUBQ      256(CX), R12
-	JEQ       none34
+	JEQ       none41
 	MOVQ      $-1, AX
 	BZHIQ     R12, AX, AX
 	KMOVW     AX, K1
 	VPERMPD   Z0, Z1, Z0
 	VMOVDQU64 Z0, K1, (R8)
 
-none34:
+none41:
 	VZEROUPPER
 	RET
 
@@ -809,7 +829,24 @@ join22:
 	ADDQ      $0x00000080, R8
 	JMP       joined23
 
-tail26:
+some27:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	JMP        asked28
+
+around31:
+	VMOVNTDQ Z3, (BX)(R13*8)
+	JMP      stored32
+
+join29:
+	VMOVDQA64 Z1, Z4
+	VPERMI2PD Z3, Z0, Z4
+	VMOVNTDQ  Z4, (R8)
+	VMOVDQA64 Z3, Z0
+	ADDQ      $0x00000040, R8
+	JMP       joined30
+
+tail33:
 	TESTQ R12, R12
 	JEQ   done9
 	MOVQ  BX, 248(CX)
@@ -822,16 +859,16 @@ tail26:
 	SUBQ  R14, BX
 	JMP   some8
 
-some29:
+some36:
 	LEAQ       (DX)(R10*1), R14
 	PREFETCHT1 (R14)(R13*8)
-	JMP        asked30
+	JMP        asked37
 
-join31:
+join38:
 	VMOVDQA64   Z1, Z4
 	VPERMI2PD   Z3, Z0, Z4
 	SUBQ        R12, 256(CX)
-	JG          part35
+	JG          part42
 	VMOVNTDQ    Z4, (R8)
 	ADDQ        $0x00000040, R8
 	ADDQ        $0x08, 256(CX)
@@ -840,18 +877,18 @@ join31:
 	VPSUBQ.BCST 256(CX), Z1, Z3
 	VPERMPD     Z0, Z3, Z0
 	VPADDQ.BCST 256(CX), Z1, Z1
-	JMP         kept36
+	JMP         kept43
 
-part35:
+part42:
 	VPMOVZXBQ   numbers8x64<>+0(SB), Z1
 	VPSUBQ.BCST 256(CX), Z1, Z0
 	VPERMPD     Z4, Z0, Z0
 	VPADDQ.BCST 256(CX), Z1, Z1
 
-kept36:
-	JMP joined32
+kept43:
+	JMP joined39
 
-taken33:
+taken40:
 	ADDQ      R12, R13
 	MOVQ      248(CX), BX
 	CMPQ      R13, AX
@@ -867,12 +904,12 @@ taken33:
 	JMP       whole7
 
 other2:
-step37:
+step44:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned39
+	JEQ     aligned46
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -882,29 +919,29 @@ step37:
 	SUBQ    R9, AX
 	MOVQ    AX, R8
 	MOVQ    R9, AX
-	JMP     some40
+	JMP     some47
 
-aligned39:
-turn41:
+aligned46:
+turn48:
 	CMPQ AX, 104(CX)
-	JLT  turns43
+	JLT  turns50
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand44:
+strand51:
 	VBROADCASTSD (R11), Z0
 	MOVQ         104(CX), R9
 
-block42:
+block49:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near45
+	JEQ        near52
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near45:
+near52:
 	VMOVUPD   (DX), Z1
 	VMOVUPD   64(DX), Z2
 	VMOVUPD   128(DX), Z3
@@ -914,52 +951,52 @@ near45:
 	VMULPD    Z0, Z3, Z3
 	VMULPD    Z0, Z4, Z4
 	CMPB      76(CX), $0x00
-	JNE       around46
+	JNE       around53
 	VMOVDQU64 Z1, (BX)
 	VMOVDQU64 Z2, 64(BX)
 	VMOVDQU64 Z3, 128(BX)
 	VMOVDQU64 Z4, 192(BX)
-	JMP       stored47
+	JMP       stored54
 
-around46:
+around53:
 	VMOVNTDQ Z1, (BX)
 	VMOVNTDQ Z2, 64(BX)
 	VMOVNTDQ Z3, 128(BX)
 	VMOVNTDQ Z4, 192(BX)
 
-stored47:
+stored54:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block42
+	JNE  block49
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand44
+	JNE  strand51
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn41
+	JMP  turn48
 
-turns43:
-some40:
-some48:
+turns50:
+some47:
+some55:
 	TESTQ      AX, AX
-	JLE        done49
+	JLE        done56
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near50
+	JEQ        near57
 	PREFETCHT1 (DX)(R9*1)
 
-near50:
+near57:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand51:
+strand58:
 	VBROADCASTSD (R10), Z0
 	VMOVUPD.Z    (DX), K1, Z1
 	VMULPD       Z0, Z1, Z0
@@ -970,7 +1007,7 @@ strand51:
 	ADDQ         200(CX), BX
 	ADDQ         $0x00000008, R10
 	DECQ         R9
-	JNE          strand51
+	JNE          strand58
 	SUBQ         144(CX), DX
 	SUBQ         208(CX), BX
 	SUBQ         128(CX), DX
@@ -978,29 +1015,29 @@ strand51:
 	ADDQ         $+64, DX
 	ADDQ         $+64, BX
 	SUBQ         $0x00000008, AX
-	JMP          some48
+	JMP          some55
 
-done49:
+done56:
 	TESTQ R8, R8
-	JL    whole52
+	JL    whole59
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned39
+	JMP   aligned46
 
-whole52:
+whole59:
 	DECQ DI
-	JEQ  steps38
+	JEQ  steps45
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step37
+	JMP  step44
 
-steps38:
+steps45:
 	VZEROUPPER
 	RET
 
@@ -1014,26 +1051,26 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block54:
+block61:
 	CMPQ       AX, $0x00000020
-	JLT        blocks55
+	JLT        blocks62
 	MOVQ       80(CX), DI
 	TESTQ      DI, DI
-	JEQ        near56
+	JEQ        near63
 	PREFETCHT1 (DX)(DI*1)
 	PREFETCHT1 64(DX)(DI*1)
 	PREFETCHT1 128(DX)(DI*1)
 	PREFETCHT1 192(DX)(DI*1)
 
-near56:
+near63:
 	CMPB    72(CX), $0x00
-	JEQ     loaded57
+	JEQ     loaded64
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded57:
+loaded64:
 	VMOVUPD   (DX), Z4
 	VMOVUPD   64(DX), Z5
 	VMOVUPD   128(DX), Z6
@@ -1043,38 +1080,38 @@ loaded57:
 	VMULPD    Z2, Z6, Z6
 	VMULPD    Z3, Z7, Z7
 	CMPB      76(CX), $0x00
-	JNE       around58
+	JNE       around65
 	VMOVDQU64 Z4, (BX)
 	VMOVDQU64 Z5, 64(BX)
 	VMOVDQU64 Z6, 128(BX)
 	VMOVDQU64 Z7, 192(BX)
-	JMP       stored59
+	JMP       stored66
 
-around58:
+around65:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored59:
+stored66:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	SUBQ $0x00000020, AX
-	JMP  block54
+	JMP  block61
 
-blocks55:
-some60:
+blocks62:
+some67:
 	TESTQ     AX, AX
-	JLE       done61
+	JLE       done68
 	MOVQ      $-1, DI
 	BZHIQ     AX, DI, DI
 	KMOVW     DI, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded62
+	JEQ       loaded69
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded62:
+loaded69:
 	VMOVUPD.Z (DX), K1, Z4
 	VMULPD    Z0, Z4, Z4
 	VMOVUPD   Z4, K1, (BX)
@@ -1082,9 +1119,9 @@ loaded62:
 	ADDQ      $+64, BX
 	ADDQ      $0x00000040, SI
 	SUBQ      $0x00000008, AX
-	JMP       some60
+	JMP       some67
 
-done61:
+done68:
 	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX

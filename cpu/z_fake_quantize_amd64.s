@@ -1586,26 +1586,57 @@ joined27:
 	SUBQ $0x00000010, R12
 
 fewer21:
+	CMPQ  R12, $0x00000008
+	JLT   fewer30
+	TESTQ R10, R10
+	JNE   some31
+
+asked32:
+	VMOVUPD (DX)(R13*8), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal33
+	VDIVPD  Z4, Z6, Z6
+
+divided34:
+	VCMPPD        $0x07, Z6, Z6, K1
+	VRNDSCALEPD.Z $0x08, Z6, K1, Z6
+	VADDPD        Z5, Z6, Z6
+	VMINPD        Z1, Z6, Z6
+	VMAXPD        Z0, Z6, Z6
+	VSUBPD        Z5, Z6, Z6
+	VMULPD        Z4, Z6, Z6
+	CMPB          284(CX), $0x00
+	JNE           join35
+	CMPB          76(CX), $0x00
+	JNE           around37
+	VMOVDQU64     Z6, (BX)(R13*8)
+
+stored38:
+joined36:
+	ADDQ $0x00000008, R13
+	SUBQ $0x00000008, R12
+
+fewer30:
 	CMPB 283(CX), $0x00
-	JNE  tail30
+	JNE  tail39
 
 some8:
-some31:
+some40:
 	TESTQ R12, R12
-	JLE   done32
+	JLE   done41
 	MOVQ  $-1, R14
 	BZHIQ R12, R14, R14
 	KMOVW R14, K1
 	TESTQ R10, R10
-	JNE   some33
+	JNE   some42
 
-asked34:
+asked43:
 	VMOVUPD.Z (DX)(R13*8), K1, Z6
 	CMPB      75(CX), $0x00
-	JNE       reciprocal35
+	JNE       reciprocal44
 	VDIVPD    Z4, Z6, Z6
 
-divided36:
+divided45:
 	VCMPPD        $0x07, Z6, Z6, K2
 	VRNDSCALEPD.Z $0x08, Z6, K2, Z6
 	VADDPD        Z5, Z6, Z6
@@ -1614,17 +1645,17 @@ divided36:
 	VSUBPD        Z5, Z6, Z6
 	VMULPD        Z4, Z6, Z6
 	CMPB          284(CX), $0x00
-	JNE           join37
+	JNE           join46
 	VMOVUPD       Z6, K1, (BX)(R13*8)
 
-joined38:
+joined47:
 	ADDQ $0x00000008, R13
 	SUBQ $0x00000008, R12
-	JMP  some31
+	JMP  some40
 
-done32:
+done41:
 	CMPB 283(CX), $0x00
-	JNE  taken39
+	JNE  taken48
 
 done9:
 	ADDQ      152(CX), R11
@@ -1634,17 +1665,17 @@ done9:
 	DECQ      R8
 	JNE       run5
 	CMPB      284(CX), $0x00
-	JEQ       none40
+	JEQ       none49
 	MOVQ      $0x00000008, R12
 	SUBQ      256(CX), R12
-	JEQ       none40
+	JEQ       none49
 	MOVQ      $-1, AX
 	BZHIQ     R12, AX, AX
 	KMOVW     AX, K1
 	VPERMPD   Z2, Z3, Z0
 	VMOVDQU64 Z0, K1, (R9)
 
-none40:
+none49:
 	VZEROUPPER
 	RET
 
@@ -1740,7 +1771,30 @@ join26:
 	ADDQ      $0x00000080, R9
 	JMP       joined27
 
-tail30:
+some31:
+	LEAQ       (DX)(R10*1), R14
+	PREFETCHT1 (R14)(R13*8)
+	JMP        asked32
+
+reciprocal33:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z4, Z7, Z7
+	VMULPD       Z7, Z6, Z6
+	JMP          divided34
+
+around37:
+	VMOVNTDQ Z6, (BX)(R13*8)
+	JMP      stored38
+
+join35:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PD Z6, Z2, Z7
+	VMOVNTDQ  Z7, (R9)
+	VMOVDQA64 Z6, Z2
+	ADDQ      $0x00000040, R9
+	JMP       joined36
+
+tail39:
 	TESTQ R12, R12
 	JEQ   done9
 	MOVQ  BX, 248(CX)
@@ -1753,22 +1807,22 @@ tail30:
 	SUBQ  R14, BX
 	JMP   some8
 
-some33:
+some42:
 	LEAQ       (DX)(R10*1), R14
 	PREFETCHT1 (R14)(R13*8)
-	JMP        asked34
+	JMP        asked43
 
-reciprocal35:
+reciprocal44:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
 	VDIVPD       Z4, Z7, Z7
 	VMULPD       Z7, Z6, Z6
-	JMP          divided36
+	JMP          divided45
 
-join37:
+join46:
 	VMOVDQA64   Z3, Z7
 	VPERMI2PD   Z6, Z2, Z7
 	SUBQ        R12, 256(CX)
-	JG          part41
+	JG          part50
 	VMOVNTDQ    Z7, (R9)
 	ADDQ        $0x00000040, R9
 	ADDQ        $0x08, 256(CX)
@@ -1777,18 +1831,18 @@ join37:
 	VPSUBQ.BCST 256(CX), Z3, Z6
 	VPERMPD     Z2, Z6, Z2
 	VPADDQ.BCST 256(CX), Z3, Z3
-	JMP         kept42
+	JMP         kept51
 
-part41:
+part50:
 	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
 	VPSUBQ.BCST 256(CX), Z3, Z2
 	VPERMPD     Z7, Z2, Z2
 	VPADDQ.BCST 256(CX), Z3, Z3
 
-kept42:
-	JMP joined38
+kept51:
+	JMP joined47
 
-taken39:
+taken48:
 	ADDQ      R12, R13
 	MOVQ      248(CX), BX
 	CMPQ      R13, AX
@@ -1804,12 +1858,12 @@ taken39:
 	JMP       whole7
 
 other2:
-step43:
+step52:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned45
+	JEQ     aligned54
 	MOVQ    BX, R9
 	NEGQ    R9
 	ANDQ    $0x3f, R9
@@ -1819,43 +1873,43 @@ step43:
 	SUBQ    R9, AX
 	MOVQ    AX, DI
 	MOVQ    R9, AX
-	JMP     some46
+	JMP     some55
 
-aligned45:
-turn47:
+aligned54:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns49
+	JLT  turns58
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand50:
+strand59:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	MOVQ         104(CX), R9
 
-block48:
+block57:
 	MOVQ       80(CX), R12
 	TESTQ      R12, R12
-	JEQ        near51
+	JEQ        near60
 	PREFETCHT1 (DX)(R12*1)
 	PREFETCHT1 64(DX)(R12*1)
 	PREFETCHT1 128(DX)(R12*1)
 	PREFETCHT1 192(DX)(R12*1)
 
-near51:
+near60:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal52
+	JNE     reciprocal61
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided53
+	JMP     divided62
 
-reciprocal52:
+reciprocal61:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -1869,7 +1923,7 @@ reciprocal52:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided53:
+divided62:
 	VCMPPD        $0x07, Z4, Z4, K1
 	VCMPPD        $0x07, Z5, Z5, K2
 	VCMPPD        $0x07, Z6, Z6, K3
@@ -1899,66 +1953,66 @@ divided53:
 	VMULPD        Z2, Z6, Z6
 	VMULPD        Z2, Z7, Z7
 	CMPB          76(CX), $0x00
-	JNE           around54
+	JNE           around63
 	VMOVDQU64     Z4, (BX)
 	VMOVDQU64     Z5, 64(BX)
 	VMOVDQU64     Z6, 128(BX)
 	VMOVDQU64     Z7, 192(BX)
-	JMP           stored55
+	JMP           stored64
 
-around54:
+around63:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored55:
+stored64:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R9
-	JNE  block48
+	JNE  block57
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R11
 	DECQ R10
-	JNE  strand50
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn47
+	JMP  turn56
 
-turns49:
-some46:
-some56:
+turns58:
+some55:
+some65:
 	TESTQ      AX, AX
-	JLE        done57
+	JLE        done66
 	MOVQ       $-1, R9
 	BZHIQ      AX, R9, R9
 	KMOVW      R9, K1
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near58
+	JEQ        near67
 	PREFETCHT1 (DX)(R9*1)
 
-near58:
+near67:
 	MOVQ 96(CX), R9
 	MOVQ SI, R10
 
-strand59:
+strand68:
 	VBROADCASTSD (R10), Z2
 	VBROADCASTSD 1024(R10), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal60
+	JNE          reciprocal69
 	VDIVPD       Z2, Z4, Z4
-	JMP          divided61
+	JMP          divided70
 
-reciprocal60:
+reciprocal69:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z4
 
-divided61:
+divided70:
 	VCMPPD        $0x07, Z4, Z4, K2
 	VRNDSCALEPD.Z $0x08, Z4, K2, Z4
 	VADDPD        Z3, Z4, Z4
@@ -1973,7 +2027,7 @@ divided61:
 	ADDQ          200(CX), BX
 	ADDQ          $0x00000008, R10
 	DECQ          R9
-	JNE           strand59
+	JNE           strand68
 	SUBQ          144(CX), DX
 	SUBQ          208(CX), BX
 	SUBQ          128(CX), DX
@@ -1981,29 +2035,29 @@ divided61:
 	ADDQ          $+64, DX
 	ADDQ          $+64, BX
 	SUBQ          $0x00000008, AX
-	JMP           some56
+	JMP           some65
 
-done57:
+done66:
 	TESTQ DI, DI
-	JL    whole62
+	JL    whole71
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned45
+	JMP   aligned54
 
-whole62:
+whole71:
 	DECQ R8
-	JEQ  steps44
+	JEQ  steps53
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step43
+	JMP  step52
 
-steps44:
+steps53:
 	VZEROUPPER
 	RET
 
@@ -2023,47 +2077,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block64:
+block73:
 	CMPQ       AX, $0x00000020
-	JLT        blocks65
+	JLT        blocks74
 	MOVQ       80(CX), R8
 	TESTQ      R8, R8
-	JEQ        near66
+	JEQ        near75
 	PREFETCHT1 (DX)(R8*1)
 	PREFETCHT1 64(DX)(R8*1)
 	PREFETCHT1 128(DX)(R8*1)
 	PREFETCHT1 192(DX)(R8*1)
 
-near66:
+near75:
 	CMPB    72(CX), $0x00
-	JEQ     loaded67
+	JEQ     loaded76
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded67:
+loaded76:
 	CMPB    73(CX), $0x00
-	JEQ     loaded68
+	JEQ     loaded77
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded68:
+loaded77:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal69
+	JNE     reciprocal78
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided70
+	JMP     divided79
 
-reciprocal69:
+reciprocal78:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -2077,7 +2131,7 @@ reciprocal69:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided70:
+divided79:
 	VCMPPD        $0x07, Z10, Z10, K1
 	VCMPPD        $0x07, Z11, Z11, K2
 	VCMPPD        $0x07, Z12, Z12, K3
@@ -2107,56 +2161,56 @@ divided70:
 	VMULPD        Z2, Z12, Z12
 	VMULPD        Z3, Z13, Z13
 	CMPB          76(CX), $0x00
-	JNE           around71
+	JNE           around80
 	VMOVDQU64     Z10, (BX)
 	VMOVDQU64     Z11, 64(BX)
 	VMOVDQU64     Z12, 128(BX)
 	VMOVDQU64     Z13, 192(BX)
-	JMP           stored72
+	JMP           stored81
 
-around71:
+around80:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored72:
+stored81:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block64
+	JMP  block73
 
-blocks65:
-some73:
+blocks74:
+some82:
 	TESTQ     AX, AX
-	JLE       done74
+	JLE       done83
 	MOVQ      $-1, R8
 	BZHIQ     AX, R8, R8
 	KMOVW     R8, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded75
+	JEQ       loaded84
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded75:
+loaded84:
 	CMPB      73(CX), $0x00
-	JEQ       loaded76
+	JEQ       loaded85
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded76:
+loaded85:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal77
+	JNE       reciprocal86
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided78
+	JMP       divided87
 
-reciprocal77:
+reciprocal86:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided78:
+divided87:
 	VCMPPD        $0x07, Z10, Z10, K2
 	VRNDSCALEPD.Z $0x08, Z10, K2, Z10
 	VADDPD        Z4, Z10, Z10
@@ -2170,9 +2224,9 @@ divided78:
 	ADDQ          $0x00000040, SI
 	ADDQ          $0x00000040, DI
 	SUBQ          $0x00000008, AX
-	JMP           some73
+	JMP           some82
 
-done74:
+done83:
 	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -6137,26 +6191,18 @@ joined27:
 	SUBQ $0x00000010, R13
 
 fewer21:
-	CMPB 283(CX), $0x00
-	JNE  tail30
-
-some8:
-some31:
-	TESTQ R13, R13
-	JLE   done32
-	MOVQ  $-1, R15
-	BZHIQ R13, R15, R15
-	KMOVW R15, K1
+	CMPQ  R13, $0x00000008
+	JLT   fewer30
 	TESTQ R11, R11
-	JNE   some33
+	JNE   some31
 
-asked34:
-	VMOVUPD.Z (DX)(R14*8), K1, Z6
-	CMPB      75(CX), $0x00
-	JNE       reciprocal35
-	VDIVPD    Z4, Z6, Z6
+asked32:
+	VMOVUPD (DX)(R14*8), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal33
+	VDIVPD  Z4, Z6, Z6
 
-divided36:
+divided34:
 	VMINPD      Z6, Z1, Z6
 	VMAXPD      Z6, Z0, Z6
 	VANDPD.BCST all64_8000000000000000<>+0(SB), Z6, Z7
@@ -6170,17 +6216,61 @@ divided36:
 	VSUBPD      Z5, Z6, Z6
 	VMULPD      Z4, Z6, Z6
 	CMPB        284(CX), $0x00
-	JNE         join37
-	VMOVUPD     Z6, K1, (BX)(R14*8)
+	JNE         join35
+	CMPB        76(CX), $0x00
+	JNE         around37
+	VMOVDQU64   Z6, (BX)(R14*8)
 
-joined38:
+stored38:
+joined36:
 	ADDQ $0x00000008, R14
 	SUBQ $0x00000008, R13
-	JMP  some31
 
-done32:
+fewer30:
 	CMPB 283(CX), $0x00
-	JNE  taken39
+	JNE  tail39
+
+some8:
+some40:
+	TESTQ R13, R13
+	JLE   done41
+	MOVQ  $-1, R15
+	BZHIQ R13, R15, R15
+	KMOVW R15, K1
+	TESTQ R11, R11
+	JNE   some42
+
+asked43:
+	VMOVUPD.Z (DX)(R14*8), K1, Z6
+	CMPB      75(CX), $0x00
+	JNE       reciprocal44
+	VDIVPD    Z4, Z6, Z6
+
+divided45:
+	VMINPD      Z6, Z1, Z6
+	VMAXPD      Z6, Z0, Z6
+	VANDPD.BCST all64_8000000000000000<>+0(SB), Z6, Z7
+	VANDPD.BCST all64_7ff0000000000000<>+0(SB), Z6, Z8
+	VMAXPD      (R8), Z8, Z8
+	VPADDQ      64(R8), Z8, Z8
+	VORPD       Z7, Z8, Z8
+	VADDPD      Z8, Z6, Z6
+	VSUBPD      Z8, Z6, Z6
+	VORPD       Z7, Z6, Z6
+	VSUBPD      Z5, Z6, Z6
+	VMULPD      Z4, Z6, Z6
+	CMPB        284(CX), $0x00
+	JNE         join46
+	VMOVUPD     Z6, K1, (BX)(R14*8)
+
+joined47:
+	ADDQ $0x00000008, R14
+	SUBQ $0x00000008, R13
+	JMP  some40
+
+done41:
+	CMPB 283(CX), $0x00
+	JNE  taken48
 
 done9:
 	ADDQ      152(CX), R12
@@ -6190,17 +6280,17 @@ done9:
 	DECQ      R9
 	JNE       run5
 	CMPB      284(CX), $0x00
-	JEQ       none40
+	JEQ       none49
 	MOVQ      $0x00000008, R13
 	SUBQ      256(CX), R13
-	JEQ       none40
+	JEQ       none49
 	MOVQ      $-1, AX
 	BZHIQ     R13, AX, AX
 	KMOVW     AX, K1
 	VPERMPD   Z2, Z3, Z0
 	VMOVDQU64 Z0, K1, (R10)
 
-none40:
+none49:
 	VZEROUPPER
 	RET
 
@@ -6296,7 +6386,30 @@ join26:
 	ADDQ      $0x00000080, R10
 	JMP       joined27
 
-tail30:
+some31:
+	LEAQ       (DX)(R11*1), R15
+	PREFETCHT1 (R15)(R14*8)
+	JMP        asked32
+
+reciprocal33:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z4, Z7, Z7
+	VMULPD       Z7, Z6, Z6
+	JMP          divided34
+
+around37:
+	VMOVNTDQ Z6, (BX)(R14*8)
+	JMP      stored38
+
+join35:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PD Z6, Z2, Z7
+	VMOVNTDQ  Z7, (R10)
+	VMOVDQA64 Z6, Z2
+	ADDQ      $0x00000040, R10
+	JMP       joined36
+
+tail39:
 	TESTQ R13, R13
 	JEQ   done9
 	MOVQ  BX, 248(CX)
@@ -6309,22 +6422,22 @@ tail30:
 	SUBQ  R15, BX
 	JMP   some8
 
-some33:
+some42:
 	LEAQ       (DX)(R11*1), R15
 	PREFETCHT1 (R15)(R14*8)
-	JMP        asked34
+	JMP        asked43
 
-reciprocal35:
+reciprocal44:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
 	VDIVPD       Z4, Z7, Z7
 	VMULPD       Z7, Z6, Z6
-	JMP          divided36
+	JMP          divided45
 
-join37:
+join46:
 	VMOVDQA64   Z3, Z7
 	VPERMI2PD   Z6, Z2, Z7
 	SUBQ        R13, 256(CX)
-	JG          part41
+	JG          part50
 	VMOVNTDQ    Z7, (R10)
 	ADDQ        $0x00000040, R10
 	ADDQ        $0x08, 256(CX)
@@ -6333,18 +6446,18 @@ join37:
 	VPSUBQ.BCST 256(CX), Z3, Z6
 	VPERMPD     Z2, Z6, Z2
 	VPADDQ.BCST 256(CX), Z3, Z3
-	JMP         kept42
+	JMP         kept51
 
-part41:
+part50:
 	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
 	VPSUBQ.BCST 256(CX), Z3, Z2
 	VPERMPD     Z7, Z2, Z2
 	VPADDQ.BCST 256(CX), Z3, Z3
 
-kept42:
-	JMP joined38
+kept51:
+	JMP joined47
 
-taken39:
+taken48:
 	ADDQ      R13, R14
 	MOVQ      248(CX), BX
 	CMPQ      R14, AX
@@ -6360,12 +6473,12 @@ taken39:
 	JMP       whole7
 
 other2:
-step43:
+step52:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 248(CX)
 	MOVQ    $-1, DI
 	CMPB    78(CX), $0x00
-	JEQ     aligned45
+	JEQ     aligned54
 	MOVQ    BX, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -6375,43 +6488,43 @@ step43:
 	SUBQ    R10, AX
 	MOVQ    AX, DI
 	MOVQ    R10, AX
-	JMP     some46
+	JMP     some55
 
-aligned45:
-turn47:
+aligned54:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns49
+	JLT  turns58
 	MOVQ 96(CX), R11
 	MOVQ SI, R12
 
-strand50:
+strand59:
 	VBROADCASTSD (R12), Z2
 	VBROADCASTSD 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block48:
+block57:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near51
+	JEQ        near60
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
 	PREFETCHT1 192(DX)(R13*1)
 
-near51:
+near60:
 	VMOVUPD (DX), Z4
 	VMOVUPD 64(DX), Z5
 	VMOVUPD 128(DX), Z6
 	VMOVUPD 192(DX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal52
+	JNE     reciprocal61
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided53
+	JMP     divided62
 
-reciprocal52:
+reciprocal61:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -6425,7 +6538,7 @@ reciprocal52:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided53:
+divided62:
 	VMINPD      Z4, Z1, Z4
 	VMINPD      Z5, Z1, Z5
 	VMINPD      Z6, Z1, Z6
@@ -6475,66 +6588,66 @@ divided53:
 	VMULPD      Z2, Z6, Z6
 	VMULPD      Z2, Z7, Z7
 	CMPB        76(CX), $0x00
-	JNE         around54
+	JNE         around63
 	VMOVDQU64   Z4, (BX)
 	VMOVDQU64   Z5, 64(BX)
 	VMOVDQU64   Z6, 128(BX)
 	VMOVDQU64   Z7, 192(BX)
-	JMP         stored55
+	JMP         stored64
 
-around54:
+around63:
 	VMOVNTDQ Z4, (BX)
 	VMOVNTDQ Z5, 64(BX)
 	VMOVNTDQ Z6, 128(BX)
 	VMOVNTDQ Z7, 192(BX)
 
-stored55:
+stored64:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	SUBQ $0x00000020, R10
-	JNE  block48
+	JNE  block57
 	ADDQ 136(CX), DX
 	ADDQ 200(CX), BX
 	ADDQ $0x00000008, R12
 	DECQ R11
-	JNE  strand50
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 208(CX), BX
 	SUBQ 104(CX), AX
-	JMP  turn47
+	JMP  turn56
 
-turns49:
-some46:
-some56:
+turns58:
+some55:
+some65:
 	TESTQ      AX, AX
-	JLE        done57
+	JLE        done66
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near58
+	JEQ        near67
 	PREFETCHT1 (DX)(R10*1)
 
-near58:
+near67:
 	MOVQ 96(CX), R10
 	MOVQ SI, R11
 
-strand59:
+strand68:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	VMOVUPD.Z    (DX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal60
+	JNE          reciprocal69
 	VDIVPD       Z2, Z4, Z4
-	JMP          divided61
+	JMP          divided70
 
-reciprocal60:
+reciprocal69:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z4
 
-divided61:
+divided70:
 	VMINPD      Z4, Z1, Z4
 	VMAXPD      Z4, Z0, Z4
 	VANDPD.BCST all64_8000000000000000<>+0(SB), Z4, Z5
@@ -6554,7 +6667,7 @@ divided61:
 	ADDQ        200(CX), BX
 	ADDQ        $0x00000008, R11
 	DECQ        R10
-	JNE         strand59
+	JNE         strand68
 	SUBQ        144(CX), DX
 	SUBQ        208(CX), BX
 	SUBQ        128(CX), DX
@@ -6562,29 +6675,29 @@ divided61:
 	ADDQ        $+64, DX
 	ADDQ        $+64, BX
 	SUBQ        $0x00000008, AX
-	JMP         some56
+	JMP         some65
 
-done57:
+done66:
 	TESTQ DI, DI
-	JL    whole62
+	JL    whole71
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	MOVQ  DI, AX
 	MOVQ  $-1, DI
-	JMP   aligned45
+	JMP   aligned54
 
-whole62:
+whole71:
 	DECQ R9
-	JEQ  steps44
+	JEQ  steps53
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 248(CX), BX
 	ADDQ 216(CX), BX
 	ADDQ 120(CX), SI
 	MOVQ n+0(FP), AX
-	JMP  step43
+	JMP  step52
 
-steps44:
+steps53:
 	VZEROUPPER
 	RET
 
@@ -6604,47 +6717,47 @@ row:
 	MOVQ DX, 232(CX)
 	MOVQ BX, 248(CX)
 
-block64:
+block73:
 	CMPQ       AX, $0x00000020
-	JLT        blocks65
+	JLT        blocks74
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near66
+	JEQ        near75
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
 	PREFETCHT1 192(DX)(R9*1)
 
-near66:
+near75:
 	CMPB    72(CX), $0x00
-	JEQ     loaded67
+	JEQ     loaded76
 	VMOVUPD (SI), Z0
 	VMOVUPD 64(SI), Z1
 	VMOVUPD 128(SI), Z2
 	VMOVUPD 192(SI), Z3
 
-loaded67:
+loaded76:
 	CMPB    73(CX), $0x00
-	JEQ     loaded68
+	JEQ     loaded77
 	VMOVUPD (DI), Z4
 	VMOVUPD 64(DI), Z5
 	VMOVUPD 128(DI), Z6
 	VMOVUPD 192(DI), Z7
 
-loaded68:
+loaded77:
 	VMOVUPD (DX), Z10
 	VMOVUPD 64(DX), Z11
 	VMOVUPD 128(DX), Z12
 	VMOVUPD 192(DX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal69
+	JNE     reciprocal78
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided70
+	JMP     divided79
 
-reciprocal69:
+reciprocal78:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -6658,7 +6771,7 @@ reciprocal69:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided70:
+divided79:
 	VMINPD      Z10, Z9, Z10
 	VMINPD      Z11, Z9, Z11
 	VMINPD      Z12, Z9, Z12
@@ -6708,56 +6821,56 @@ divided70:
 	VMULPD      Z2, Z12, Z12
 	VMULPD      Z3, Z13, Z13
 	CMPB        76(CX), $0x00
-	JNE         around71
+	JNE         around80
 	VMOVDQU64   Z10, (BX)
 	VMOVDQU64   Z11, 64(BX)
 	VMOVDQU64   Z12, 128(BX)
 	VMOVDQU64   Z13, 192(BX)
-	JMP         stored72
+	JMP         stored81
 
-around71:
+around80:
 	VMOVNTDQ Z10, (BX)
 	VMOVNTDQ Z11, 64(BX)
 	VMOVNTDQ Z12, 128(BX)
 	VMOVNTDQ Z13, 192(BX)
 
-stored72:
+stored81:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $0x00000100, SI
 	ADDQ $0x00000100, DI
 	SUBQ $0x00000020, AX
-	JMP  block64
+	JMP  block73
 
-blocks65:
-some73:
+blocks74:
+some82:
 	TESTQ     AX, AX
-	JLE       done74
+	JLE       done83
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded75
+	JEQ       loaded84
 	VMOVUPD.Z (SI), K1, Z0
 
-loaded75:
+loaded84:
 	CMPB      73(CX), $0x00
-	JEQ       loaded76
+	JEQ       loaded85
 	VMOVUPD.Z (DI), K1, Z4
 
-loaded76:
+loaded85:
 	VMOVUPD.Z (DX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal77
+	JNE       reciprocal86
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided78
+	JMP       divided87
 
-reciprocal77:
+reciprocal86:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided78:
+divided87:
 	VMINPD      Z10, Z9, Z10
 	VMAXPD      Z10, Z8, Z10
 	VANDPD.BCST all64_8000000000000000<>+0(SB), Z10, Z11
@@ -6776,9 +6889,9 @@ divided78:
 	ADDQ        $0x00000040, SI
 	ADDQ        $0x00000040, DI
 	SUBQ        $0x00000008, AX
-	JMP         some73
+	JMP         some82
 
-done74:
+done83:
 	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX

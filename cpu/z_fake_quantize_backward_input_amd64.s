@@ -1038,26 +1038,56 @@ joined27:
 	SUBQ $0x00000010, R14
 
 fewer21:
+	CMPQ  R14, $0x00000008
+	JLT   fewer30
+	TESTQ R11, R11
+	JNE   some31
+
+asked32:
+	VMOVUPD (BX)(R15*8), Z6
+	CMPB    75(CX), $0x00
+	JNE     reciprocal33
+	VDIVPD  Z4, Z6, Z6
+
+divided34:
+	VRNDSCALEPD $0x08, Z6, Z6
+	VADDPD      Z5, Z6, Z6
+	VCMPPD      $0x1d, Z0, Z6, K1
+	VCMPPD      $0x12, Z1, Z6, K1, K1
+	VMOVUPD     (DX)(R15*8), Z6
+	VMOVAPD.Z   Z6, K1, Z6
+	CMPB        284(CX), $0x00
+	JNE         join35
+	CMPB        76(CX), $0x00
+	JNE         around37
+	VMOVDQU64   Z6, (SI)(R15*8)
+
+stored38:
+joined36:
+	ADDQ $0x00000008, R15
+	SUBQ $0x00000008, R14
+
+fewer30:
 	CMPB 283(CX), $0x00
-	JNE  tail30
+	JNE  tail39
 
 some8:
-some31:
+some40:
 	TESTQ R14, R14
-	JLE   done32
+	JLE   done41
 	MOVQ  $-1, BP
 	BZHIQ R14, BP, BP
 	KMOVW BP, K1
 	TESTQ R11, R11
-	JNE   some33
+	JNE   some42
 
-asked34:
+asked43:
 	VMOVUPD.Z (BX)(R15*8), K1, Z6
 	CMPB      75(CX), $0x00
-	JNE       reciprocal35
+	JNE       reciprocal44
 	VDIVPD    Z4, Z6, Z6
 
-divided36:
+divided45:
 	VRNDSCALEPD $0x08, Z6, Z6
 	VADDPD      Z5, Z6, Z6
 	VCMPPD      $0x1d, Z0, Z6, K2
@@ -1065,17 +1095,17 @@ divided36:
 	VMOVUPD.Z   (DX)(R15*8), K1, Z6
 	VMOVAPD.Z   Z6, K2, Z6
 	CMPB        284(CX), $0x00
-	JNE         join37
+	JNE         join46
 	VMOVUPD     Z6, K1, (SI)(R15*8)
 
-joined38:
+joined47:
 	ADDQ $0x00000008, R15
 	SUBQ $0x00000008, R14
-	JMP  some31
+	JMP  some40
 
-done32:
+done41:
 	CMPB 283(CX), $0x00
-	JNE  taken39
+	JNE  taken48
 
 done9:
 	ADDQ      152(CX), R12
@@ -1087,17 +1117,17 @@ done9:
 	DECQ      R9
 	JNE       run5
 	CMPB      284(CX), $0x00
-	JEQ       none40
+	JEQ       none49
 	MOVQ      $0x00000008, R14
 	SUBQ      256(CX), R14
-	JEQ       none40
+	JEQ       none49
 	MOVQ      $-1, AX
 	BZHIQ     R14, AX, AX
 	KMOVW     AX, K1
 	VPERMPD   Z2, Z3, Z0
 	VMOVDQU64 Z0, K1, (R10)
 
-none40:
+none49:
 	VZEROUPPER
 	RET
 
@@ -1201,7 +1231,32 @@ join26:
 	ADDQ      $0x00000080, R10
 	JMP       joined27
 
-tail30:
+some31:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	JMP        asked32
+
+reciprocal33:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
+	VDIVPD       Z4, Z7, Z7
+	VMULPD       Z7, Z6, Z6
+	JMP          divided34
+
+around37:
+	VMOVNTDQ Z6, (SI)(R15*8)
+	JMP      stored38
+
+join35:
+	VMOVDQA64 Z3, Z7
+	VPERMI2PD Z6, Z2, Z7
+	VMOVNTDQ  Z7, (R10)
+	VMOVDQA64 Z6, Z2
+	ADDQ      $0x00000040, R10
+	JMP       joined36
+
+tail39:
 	TESTQ R14, R14
 	JEQ   done9
 	MOVQ  SI, 248(CX)
@@ -1214,24 +1269,24 @@ tail30:
 	SUBQ  BP, SI
 	JMP   some8
 
-some33:
+some42:
 	LEAQ       (DX)(R11*1), BP
 	PREFETCHT1 (BP)(R15*8)
 	LEAQ       (BX)(R11*1), BP
 	PREFETCHT1 (BP)(R15*8)
-	JMP        asked34
+	JMP        asked43
 
-reciprocal35:
+reciprocal44:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
 	VDIVPD       Z4, Z7, Z7
 	VMULPD       Z7, Z6, Z6
-	JMP          divided36
+	JMP          divided45
 
-join37:
+join46:
 	VMOVDQA64   Z3, Z7
 	VPERMI2PD   Z6, Z2, Z7
 	SUBQ        R14, 256(CX)
-	JG          part41
+	JG          part50
 	VMOVNTDQ    Z7, (R10)
 	ADDQ        $0x00000040, R10
 	ADDQ        $0x08, 256(CX)
@@ -1240,18 +1295,18 @@ join37:
 	VPSUBQ.BCST 256(CX), Z3, Z6
 	VPERMPD     Z2, Z6, Z2
 	VPADDQ.BCST 256(CX), Z3, Z3
-	JMP         kept42
+	JMP         kept51
 
-part41:
+part50:
 	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
 	VPSUBQ.BCST 256(CX), Z3, Z2
 	VPERMPD     Z7, Z2, Z2
 	VPADDQ.BCST 256(CX), Z3, Z3
 
-kept42:
-	JMP joined38
+kept51:
+	JMP joined47
 
-taken39:
+taken48:
 	ADDQ      R14, R15
 	MOVQ      248(CX), SI
 	CMPQ      R15, AX
@@ -1267,13 +1322,13 @@ taken39:
 	JMP       whole7
 
 other2:
-step43:
+step52:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned45
+	JEQ     aligned54
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -1283,24 +1338,24 @@ step43:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some46
+	JMP     some55
 
-aligned45:
-turn47:
+aligned54:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns49
+	JLT  turns58
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand50:
+strand59:
 	VBROADCASTSD (R12), Z2
 	VBROADCASTSD 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block48:
+block57:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near51
+	JEQ        near60
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -1310,20 +1365,20 @@ block48:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 
-near51:
+near60:
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z5
 	VMOVUPD 128(BX), Z6
 	VMOVUPD 192(BX), Z7
 	CMPB    75(CX), $0x00
-	JNE     reciprocal52
+	JNE     reciprocal61
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
 	VDIVPD  Z2, Z7, Z7
-	JMP     divided53
+	JMP     divided62
 
-reciprocal52:
+reciprocal61:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z8
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z4, Z4
@@ -1337,7 +1392,7 @@ reciprocal52:
 	VDIVPD       Z2, Z8, Z8
 	VMULPD       Z8, Z7, Z7
 
-divided53:
+divided62:
 	VRNDSCALEPD $0x08, Z4, Z4
 	VRNDSCALEPD $0x08, Z5, Z5
 	VRNDSCALEPD $0x08, Z6, Z6
@@ -1363,70 +1418,70 @@ divided53:
 	VMOVAPD.Z   Z6, K3, Z6
 	VMOVAPD.Z   Z7, K4, Z7
 	CMPB        76(CX), $0x00
-	JNE         around54
+	JNE         around63
 	VMOVDQU64   Z4, (SI)
 	VMOVDQU64   Z5, 64(SI)
 	VMOVDQU64   Z6, 128(SI)
 	VMOVDQU64   Z7, 192(SI)
-	JMP         stored55
+	JMP         stored64
 
-around54:
+around63:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z5, 64(SI)
 	VMOVNTDQ Z6, 128(SI)
 	VMOVNTDQ Z7, 192(SI)
 
-stored55:
+stored64:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000020, R10
-	JNE  block48
+	JNE  block57
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R11
-	JNE  strand50
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn47
+	JMP  turn56
 
-turns49:
-some46:
-some56:
+turns58:
+some55:
+some65:
 	TESTQ      AX, AX
-	JLE        done57
+	JLE        done66
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near58
+	JEQ        near67
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near58:
+near67:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand59:
+strand68:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	VMOVUPD.Z    (BX), K1, Z4
 	CMPB         75(CX), $0x00
-	JNE          reciprocal60
+	JNE          reciprocal69
 	VDIVPD       Z2, Z4, Z2
-	JMP          divided61
+	JMP          divided70
 
-reciprocal60:
+reciprocal69:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z5
 	VDIVPD       Z2, Z5, Z5
 	VMULPD       Z5, Z4, Z2
 
-divided61:
+divided70:
 	VRNDSCALEPD $0x08, Z2, Z2
 	VADDPD      Z3, Z2, Z2
 	VCMPPD      $0x1d, Z0, Z2, K2
@@ -1442,7 +1497,7 @@ divided61:
 	ADDQ        200(CX), SI
 	ADDQ        $0x00000008, R11
 	DECQ        R10
-	JNE         strand59
+	JNE         strand68
 	SUBQ        144(CX), DX
 	SUBQ        176(CX), BX
 	SUBQ        208(CX), SI
@@ -1453,21 +1508,21 @@ divided61:
 	ADDQ        $+64, BX
 	ADDQ        $+64, SI
 	SUBQ        $0x00000008, AX
-	JMP         some56
+	JMP         some65
 
-done57:
+done66:
 	TESTQ R8, R8
-	JL    whole62
+	JL    whole71
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	LEAQ  (SI)(AX*8), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned45
+	JMP   aligned54
 
-whole62:
+whole71:
 	DECQ R9
-	JEQ  steps44
+	JEQ  steps53
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -1476,9 +1531,9 @@ whole62:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step43
+	JMP  step52
 
-steps44:
+steps53:
 	VZEROUPPER
 	RET
 
@@ -1499,12 +1554,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block64:
+block73:
 	CMPQ       AX, $0x00000020
-	JLT        blocks65
+	JLT        blocks74
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near66
+	JEQ        near75
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -1514,36 +1569,36 @@ block64:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near66:
+near75:
 	CMPB    72(CX), $0x00
-	JEQ     loaded67
+	JEQ     loaded76
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded67:
+loaded76:
 	CMPB    73(CX), $0x00
-	JEQ     loaded68
+	JEQ     loaded77
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z5
 	VMOVUPD 128(R8), Z6
 	VMOVUPD 192(R8), Z7
 
-loaded68:
+loaded77:
 	VMOVUPD (BX), Z10
 	VMOVUPD 64(BX), Z11
 	VMOVUPD 128(BX), Z12
 	VMOVUPD 192(BX), Z13
 	CMPB    75(CX), $0x00
-	JNE     reciprocal69
+	JNE     reciprocal78
 	VDIVPD  Z0, Z10, Z10
 	VDIVPD  Z1, Z11, Z11
 	VDIVPD  Z2, Z12, Z12
 	VDIVPD  Z3, Z13, Z13
-	JMP     divided70
+	JMP     divided79
 
-reciprocal69:
+reciprocal78:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z14
 	VDIVPD       Z0, Z14, Z14
 	VMULPD       Z14, Z10, Z10
@@ -1557,7 +1612,7 @@ reciprocal69:
 	VDIVPD       Z3, Z14, Z14
 	VMULPD       Z14, Z13, Z13
 
-divided70:
+divided79:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VRNDSCALEPD $0x08, Z11, Z11
 	VRNDSCALEPD $0x08, Z12, Z12
@@ -1583,57 +1638,57 @@ divided70:
 	VMOVAPD.Z   Z12, K3, Z12
 	VMOVAPD.Z   Z13, K4, Z13
 	CMPB        76(CX), $0x00
-	JNE         around71
+	JNE         around80
 	VMOVDQU64   Z10, (SI)
 	VMOVDQU64   Z11, 64(SI)
 	VMOVDQU64   Z12, 128(SI)
 	VMOVDQU64   Z13, 192(SI)
-	JMP         stored72
+	JMP         stored81
 
-around71:
+around80:
 	VMOVNTDQ Z10, (SI)
 	VMOVNTDQ Z11, 64(SI)
 	VMOVNTDQ Z12, 128(SI)
 	VMOVNTDQ Z13, 192(SI)
 
-stored72:
+stored81:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block64
+	JMP  block73
 
-blocks65:
-some73:
+blocks74:
+some82:
 	TESTQ     AX, AX
-	JLE       done74
+	JLE       done83
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded75
+	JEQ       loaded84
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded75:
+loaded84:
 	CMPB      73(CX), $0x00
-	JEQ       loaded76
+	JEQ       loaded85
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded76:
+loaded85:
 	VMOVUPD.Z (BX), K1, Z10
 	CMPB      75(CX), $0x00
-	JNE       reciprocal77
+	JNE       reciprocal86
 	VDIVPD    Z0, Z10, Z10
-	JMP       divided78
+	JMP       divided87
 
-reciprocal77:
+reciprocal86:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z11
 	VDIVPD       Z0, Z11, Z11
 	VMULPD       Z11, Z10, Z10
 
-divided78:
+divided87:
 	VRNDSCALEPD $0x08, Z10, Z10
 	VADDPD      Z4, Z10, Z10
 	VCMPPD      $0x1d, Z8, Z10, K2
@@ -1647,9 +1702,9 @@ divided78:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, R8
 	SUBQ        $0x00000008, AX
-	JMP         some73
+	JMP         some82
 
-done74:
+done83:
 	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX
@@ -3778,42 +3833,70 @@ joined27:
 	SUBQ $0x00000010, R14
 
 fewer21:
+	CMPQ  R14, $0x00000008
+	JLT   fewer30
+	TESTQ R11, R11
+	JNE   some31
+
+asked32:
+	VMOVUPD (BX)(R15*8), Z5
+	CMPB    75(CX), $0x00
+	JNE     reciprocal33
+	VDIVPD  Z4, Z5, Z5
+
+divided34:
+	VCMPPD    $0x1d, Z0, Z5, K1
+	VCMPPD    $0x12, Z1, Z5, K1, K1
+	VMOVUPD   (DX)(R15*8), Z5
+	VMOVAPD.Z Z5, K1, Z5
+	CMPB      284(CX), $0x00
+	JNE       join35
+	CMPB      76(CX), $0x00
+	JNE       around37
+	VMOVDQU64 Z5, (SI)(R15*8)
+
+stored38:
+joined36:
+	ADDQ $0x00000008, R15
+	SUBQ $0x00000008, R14
+
+fewer30:
 	CMPB 283(CX), $0x00
-	JNE  tail30
+	JNE  tail39
 
 some8:
-some31:
+some40:
 	TESTQ R14, R14
-	JLE   done32
+	JLE   done41
 	MOVQ  $-1, BP
 	BZHIQ R14, BP, BP
 	KMOVW BP, K1
 	TESTQ R11, R11
-	JNE   some33
+	JNE   some42
 
-asked34:
+asked43:
 	VMOVUPD.Z (BX)(R15*8), K1, Z5
 	CMPB      75(CX), $0x00
-	JNE       reciprocal35
+	JNE       reciprocal44
 	VDIVPD    Z4, Z5, Z5
 
-divided36:
+divided45:
 	VCMPPD    $0x1d, Z0, Z5, K2
 	VCMPPD    $0x12, Z1, Z5, K2, K2
 	VMOVUPD.Z (DX)(R15*8), K1, Z5
 	VMOVAPD.Z Z5, K2, Z5
 	CMPB      284(CX), $0x00
-	JNE       join37
+	JNE       join46
 	VMOVUPD   Z5, K1, (SI)(R15*8)
 
-joined38:
+joined47:
 	ADDQ $0x00000008, R15
 	SUBQ $0x00000008, R14
-	JMP  some31
+	JMP  some40
 
-done32:
+done41:
 	CMPB 283(CX), $0x00
-	JNE  taken39
+	JNE  taken48
 
 done9:
 	ADDQ      152(CX), R12
@@ -3825,17 +3908,17 @@ done9:
 	DECQ      R9
 	JNE       run5
 	CMPB      284(CX), $0x00
-	JEQ       none40
+	JEQ       none49
 	MOVQ      $0x00000008, R14
 	SUBQ      256(CX), R14
-	JEQ       none40
+	JEQ       none49
 	MOVQ      $-1, AX
 	BZHIQ     R14, AX, AX
 	KMOVW     AX, K1
 	VPERMPD   Z2, Z3, Z0
 	VMOVDQU64 Z0, K1, (R10)
 
-none40:
+none49:
 	VZEROUPPER
 	RET
 
@@ -3939,7 +4022,32 @@ join26:
 	ADDQ      $0x00000080, R10
 	JMP       joined27
 
-tail30:
+some31:
+	LEAQ       (DX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	LEAQ       (BX)(R11*1), BP
+	PREFETCHT1 (BP)(R15*8)
+	JMP        asked32
+
+reciprocal33:
+	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
+	VDIVPD       Z4, Z6, Z6
+	VMULPD       Z6, Z5, Z5
+	JMP          divided34
+
+around37:
+	VMOVNTDQ Z5, (SI)(R15*8)
+	JMP      stored38
+
+join35:
+	VMOVDQA64 Z3, Z6
+	VPERMI2PD Z5, Z2, Z6
+	VMOVNTDQ  Z6, (R10)
+	VMOVDQA64 Z5, Z2
+	ADDQ      $0x00000040, R10
+	JMP       joined36
+
+tail39:
 	TESTQ R14, R14
 	JEQ   done9
 	MOVQ  SI, 248(CX)
@@ -3952,24 +4060,24 @@ tail30:
 	SUBQ  BP, SI
 	JMP   some8
 
-some33:
+some42:
 	LEAQ       (DX)(R11*1), BP
 	PREFETCHT1 (BP)(R15*8)
 	LEAQ       (BX)(R11*1), BP
 	PREFETCHT1 (BP)(R15*8)
-	JMP        asked34
+	JMP        asked43
 
-reciprocal35:
+reciprocal44:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z6
 	VDIVPD       Z4, Z6, Z6
 	VMULPD       Z6, Z5, Z5
-	JMP          divided36
+	JMP          divided45
 
-join37:
+join46:
 	VMOVDQA64   Z3, Z6
 	VPERMI2PD   Z5, Z2, Z6
 	SUBQ        R14, 256(CX)
-	JG          part41
+	JG          part50
 	VMOVNTDQ    Z6, (R10)
 	ADDQ        $0x00000040, R10
 	ADDQ        $0x08, 256(CX)
@@ -3978,18 +4086,18 @@ join37:
 	VPSUBQ.BCST 256(CX), Z3, Z5
 	VPERMPD     Z2, Z5, Z2
 	VPADDQ.BCST 256(CX), Z3, Z3
-	JMP         kept42
+	JMP         kept51
 
-part41:
+part50:
 	VPMOVZXBQ   numbers8x64<>+0(SB), Z3
 	VPSUBQ.BCST 256(CX), Z3, Z2
 	VPERMPD     Z6, Z2, Z2
 	VPADDQ.BCST 256(CX), Z3, Z3
 
-kept42:
-	JMP joined38
+kept51:
+	JMP joined47
 
-taken39:
+taken48:
 	ADDQ      R14, R15
 	MOVQ      248(CX), SI
 	CMPQ      R15, AX
@@ -4005,13 +4113,13 @@ taken39:
 	JMP       whole7
 
 other2:
-step43:
+step52:
 	MOVQ    DX, 232(CX)
 	MOVQ    BX, 240(CX)
 	MOVQ    SI, 248(CX)
 	MOVQ    $-1, R8
 	CMPB    78(CX), $0x00
-	JEQ     aligned45
+	JEQ     aligned54
 	MOVQ    SI, R10
 	NEGQ    R10
 	ANDQ    $0x3f, R10
@@ -4021,24 +4129,24 @@ step43:
 	SUBQ    R10, AX
 	MOVQ    AX, R8
 	MOVQ    R10, AX
-	JMP     some46
+	JMP     some55
 
-aligned45:
-turn47:
+aligned54:
+turn56:
 	CMPQ AX, 104(CX)
-	JLT  turns49
+	JLT  turns58
 	MOVQ 96(CX), R11
 	MOVQ DI, R12
 
-strand50:
+strand59:
 	VBROADCASTSD (R12), Z2
 	VBROADCASTSD 1024(R12), Z3
 	MOVQ         104(CX), R10
 
-block48:
+block57:
 	MOVQ       80(CX), R13
 	TESTQ      R13, R13
-	JEQ        near51
+	JEQ        near60
 	PREFETCHT1 (DX)(R13*1)
 	PREFETCHT1 64(DX)(R13*1)
 	PREFETCHT1 128(DX)(R13*1)
@@ -4048,20 +4156,20 @@ block48:
 	PREFETCHT1 128(BX)(R13*1)
 	PREFETCHT1 192(BX)(R13*1)
 
-near51:
+near60:
 	VMOVUPD (BX), Z3
 	VMOVUPD 64(BX), Z4
 	VMOVUPD 128(BX), Z5
 	VMOVUPD 192(BX), Z6
 	CMPB    75(CX), $0x00
-	JNE     reciprocal52
+	JNE     reciprocal61
 	VDIVPD  Z2, Z3, Z3
 	VDIVPD  Z2, Z4, Z4
 	VDIVPD  Z2, Z5, Z5
 	VDIVPD  Z2, Z6, Z6
-	JMP     divided53
+	JMP     divided62
 
-reciprocal52:
+reciprocal61:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
 	VDIVPD       Z2, Z7, Z7
 	VMULPD       Z7, Z3, Z3
@@ -4075,7 +4183,7 @@ reciprocal52:
 	VDIVPD       Z2, Z7, Z7
 	VMULPD       Z7, Z6, Z6
 
-divided53:
+divided62:
 	VCMPPD    $0x1d, Z0, Z3, K1
 	VCMPPD    $0x1d, Z0, Z4, K2
 	VCMPPD    $0x1d, Z0, Z5, K3
@@ -4093,70 +4201,70 @@ divided53:
 	VMOVAPD.Z Z5, K3, Z5
 	VMOVAPD.Z Z6, K4, Z6
 	CMPB      76(CX), $0x00
-	JNE       around54
+	JNE       around63
 	VMOVDQU64 Z3, (SI)
 	VMOVDQU64 Z4, 64(SI)
 	VMOVDQU64 Z5, 128(SI)
 	VMOVDQU64 Z6, 192(SI)
-	JMP       stored55
+	JMP       stored64
 
-around54:
+around63:
 	VMOVNTDQ Z3, (SI)
 	VMOVNTDQ Z4, 64(SI)
 	VMOVNTDQ Z5, 128(SI)
 	VMOVNTDQ Z6, 192(SI)
 
-stored55:
+stored64:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	SUBQ $0x00000020, R10
-	JNE  block48
+	JNE  block57
 	ADDQ 136(CX), DX
 	ADDQ 168(CX), BX
 	ADDQ 200(CX), SI
 	ADDQ $0x00000008, R12
 	DECQ R11
-	JNE  strand50
+	JNE  strand59
 	SUBQ 144(CX), DX
 	SUBQ 176(CX), BX
 	SUBQ 208(CX), SI
 	SUBQ 104(CX), AX
-	JMP  turn47
+	JMP  turn56
 
-turns49:
-some46:
-some56:
+turns58:
+some55:
+some65:
 	TESTQ      AX, AX
-	JLE        done57
+	JLE        done66
 	MOVQ       $-1, R10
 	BZHIQ      AX, R10, R10
 	KMOVW      R10, K1
 	MOVQ       80(CX), R10
 	TESTQ      R10, R10
-	JEQ        near58
+	JEQ        near67
 	PREFETCHT1 (DX)(R10*1)
 	PREFETCHT1 (BX)(R10*1)
 
-near58:
+near67:
 	MOVQ 96(CX), R10
 	MOVQ DI, R11
 
-strand59:
+strand68:
 	VBROADCASTSD (R11), Z2
 	VBROADCASTSD 1024(R11), Z3
 	VMOVUPD.Z    (BX), K1, Z3
 	CMPB         75(CX), $0x00
-	JNE          reciprocal60
+	JNE          reciprocal69
 	VDIVPD       Z2, Z3, Z2
-	JMP          divided61
+	JMP          divided70
 
-reciprocal60:
+reciprocal69:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z4
 	VDIVPD       Z2, Z4, Z4
 	VMULPD       Z4, Z3, Z2
 
-divided61:
+divided70:
 	VCMPPD    $0x1d, Z0, Z2, K2
 	VCMPPD    $0x12, Z1, Z2, K2, K2
 	VMOVUPD.Z (DX), K1, Z2
@@ -4170,7 +4278,7 @@ divided61:
 	ADDQ      200(CX), SI
 	ADDQ      $0x00000008, R11
 	DECQ      R10
-	JNE       strand59
+	JNE       strand68
 	SUBQ      144(CX), DX
 	SUBQ      176(CX), BX
 	SUBQ      208(CX), SI
@@ -4181,21 +4289,21 @@ divided61:
 	ADDQ      $+64, BX
 	ADDQ      $+64, SI
 	SUBQ      $0x00000008, AX
-	JMP       some56
+	JMP       some65
 
-done57:
+done66:
 	TESTQ R8, R8
-	JL    whole62
+	JL    whole71
 	LEAQ  (DX)(AX*8), DX
 	LEAQ  (BX)(AX*8), BX
 	LEAQ  (SI)(AX*8), SI
 	MOVQ  R8, AX
 	MOVQ  $-1, R8
-	JMP   aligned45
+	JMP   aligned54
 
-whole62:
+whole71:
 	DECQ R9
-	JEQ  steps44
+	JEQ  steps53
 	MOVQ 232(CX), DX
 	ADDQ 152(CX), DX
 	MOVQ 240(CX), BX
@@ -4204,9 +4312,9 @@ whole62:
 	ADDQ 216(CX), SI
 	ADDQ 120(CX), DI
 	MOVQ n+0(FP), AX
-	JMP  step43
+	JMP  step52
 
-steps44:
+steps53:
 	VZEROUPPER
 	RET
 
@@ -4227,12 +4335,12 @@ row:
 	MOVQ BX, 240(CX)
 	MOVQ SI, 248(CX)
 
-block64:
+block73:
 	CMPQ       AX, $0x00000020
-	JLT        blocks65
+	JLT        blocks74
 	MOVQ       80(CX), R9
 	TESTQ      R9, R9
-	JEQ        near66
+	JEQ        near75
 	PREFETCHT1 (DX)(R9*1)
 	PREFETCHT1 64(DX)(R9*1)
 	PREFETCHT1 128(DX)(R9*1)
@@ -4242,36 +4350,36 @@ block64:
 	PREFETCHT1 128(BX)(R9*1)
 	PREFETCHT1 192(BX)(R9*1)
 
-near66:
+near75:
 	CMPB    72(CX), $0x00
-	JEQ     loaded67
+	JEQ     loaded76
 	VMOVUPD (DI), Z0
 	VMOVUPD 64(DI), Z1
 	VMOVUPD 128(DI), Z2
 	VMOVUPD 192(DI), Z3
 
-loaded67:
+loaded76:
 	CMPB    73(CX), $0x00
-	JEQ     loaded68
+	JEQ     loaded77
 	VMOVUPD (R8), Z4
 	VMOVUPD 64(R8), Z4
 	VMOVUPD 128(R8), Z4
 	VMOVUPD 192(R8), Z4
 
-loaded68:
+loaded77:
 	VMOVUPD (BX), Z4
 	VMOVUPD 64(BX), Z7
 	VMOVUPD 128(BX), Z8
 	VMOVUPD 192(BX), Z9
 	CMPB    75(CX), $0x00
-	JNE     reciprocal69
+	JNE     reciprocal78
 	VDIVPD  Z0, Z4, Z4
 	VDIVPD  Z1, Z7, Z7
 	VDIVPD  Z2, Z8, Z8
 	VDIVPD  Z3, Z9, Z9
-	JMP     divided70
+	JMP     divided79
 
-reciprocal69:
+reciprocal78:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z10
 	VDIVPD       Z0, Z10, Z10
 	VMULPD       Z10, Z4, Z4
@@ -4285,7 +4393,7 @@ reciprocal69:
 	VDIVPD       Z3, Z10, Z10
 	VMULPD       Z10, Z9, Z9
 
-divided70:
+divided79:
 	VCMPPD    $0x1d, Z5, Z4, K1
 	VCMPPD    $0x1d, Z5, Z7, K2
 	VCMPPD    $0x1d, Z5, Z8, K3
@@ -4303,57 +4411,57 @@ divided70:
 	VMOVAPD.Z Z8, K3, Z8
 	VMOVAPD.Z Z9, K4, Z9
 	CMPB      76(CX), $0x00
-	JNE       around71
+	JNE       around80
 	VMOVDQU64 Z4, (SI)
 	VMOVDQU64 Z7, 64(SI)
 	VMOVDQU64 Z8, 128(SI)
 	VMOVDQU64 Z9, 192(SI)
-	JMP       stored72
+	JMP       stored81
 
-around71:
+around80:
 	VMOVNTDQ Z4, (SI)
 	VMOVNTDQ Z7, 64(SI)
 	VMOVNTDQ Z8, 128(SI)
 	VMOVNTDQ Z9, 192(SI)
 
-stored72:
+stored81:
 	ADDQ $+256, DX
 	ADDQ $+256, BX
 	ADDQ $+256, SI
 	ADDQ $0x00000100, DI
 	ADDQ $0x00000100, R8
 	SUBQ $0x00000020, AX
-	JMP  block64
+	JMP  block73
 
-blocks65:
-some73:
+blocks74:
+some82:
 	TESTQ     AX, AX
-	JLE       done74
+	JLE       done83
 	MOVQ      $-1, R9
 	BZHIQ     AX, R9, R9
 	KMOVW     R9, K1
 	CMPB      72(CX), $0x00
-	JEQ       loaded75
+	JEQ       loaded84
 	VMOVUPD.Z (DI), K1, Z0
 
-loaded75:
+loaded84:
 	CMPB      73(CX), $0x00
-	JEQ       loaded76
+	JEQ       loaded85
 	VMOVUPD.Z (R8), K1, Z4
 
-loaded76:
+loaded85:
 	VMOVUPD.Z (BX), K1, Z4
 	CMPB      75(CX), $0x00
-	JNE       reciprocal77
+	JNE       reciprocal86
 	VDIVPD    Z0, Z4, Z4
-	JMP       divided78
+	JMP       divided87
 
-reciprocal77:
+reciprocal86:
 	VBROADCASTSD all64_3ff0000000000000<>+0(SB), Z7
 	VDIVPD       Z0, Z7, Z7
 	VMULPD       Z7, Z4, Z4
 
-divided78:
+divided87:
 	VCMPPD    $0x1d, Z5, Z4, K2
 	VCMPPD    $0x12, Z6, Z4, K2, K2
 	VMOVUPD.Z (DX), K1, Z4
@@ -4365,9 +4473,9 @@ divided78:
 	ADDQ      $0x00000040, DI
 	ADDQ      $0x00000040, R8
 	SUBQ      $0x00000008, AX
-	JMP       some73
+	JMP       some82
 
-done74:
+done83:
 	DECQ 272(CX)
 	JLE  last
 	MOVQ 232(CX), DX

@@ -57,9 +57,9 @@ func (k *kernel) runUnderMasks(n, last, steps, ahead reg.GPVirtual, body func(k 
 		}
 	}
 	group, split := k.group, k.split
-	halve := func(takes func(bytes int) bool) { // masked stores take longer
+	halve := func(takes func(elements int) bool) { // masked stores take longer
 		for k.group = group / 2; k.group > 0; k.group /= 2 {
-			if elements := k.group * k.lanes; takes(elements*k.out.size) && elements >= 16 {
+			if elements := k.group * k.lanes; takes(elements) {
 				fewer := k.newLabel("fewer")
 				branch(c.CMPQ, m.left, operand.U32(elements), c.JLT, fewer)
 				take(elements)
@@ -69,10 +69,10 @@ func (k *kernel) runUnderMasks(n, last, steps, ahead reg.GPVirtual, body func(k 
 		}
 		k.group = group
 	}
-	halve(func(bytes int) bool { return bytes >= lineBytes })
+	halve(func(elements int) bool { return elements*k.out.size >= lineBytes }) // less than a line is left
 	k.split = false
 	m.share("tail", m.end)
-	halve(func(bytes int) bool { return bytes < lineBytes })
+	halve(func(elements int) bool { return elements*k.out.size < lineBytes && elements >= 16 })
 	c.Label(m.some)
 	k.some(m.left, 0, take)
 	m.share("taken", m.goOn)
