@@ -104,8 +104,8 @@ const (
 	MostLinearColumns = Block
 )
 
-// TileColumns returns how many columns tiles of m rows of k codes have: more than LinearColumns where so many are soon
-// multiplied, beside what each tile takes.
+// TileColumns returns how many columns tiles of m rows of k codes have: more than LinearColumns where these are multiplied
+// in so little time that what a tile takes beside that counts.
 func TileColumns(m, k int64) int64 {
 	columns := int64(LinearColumns)
 	for columns < MostLinearColumns && 2*columns*m <= LinearPanel*LinearColumns && columns*k < linearTileBytes {
