@@ -44,14 +44,15 @@ func addFewPixels(k *gridKernel, b *GridBlock, positions int64) bool {
 	done.positions += int64(each)
 	many := positions > int64(each)
 	for channel := range b.Channels {
-		sums := m.sums[:done.pixels]
+		first := 0 // of the channel's sums
 		if many {
-			sums = m.sums[int(channel)*room:][:done.pixels]
+			first = int(channel) * room
 		}
+		sums := m.sums[first:][:done.pixels]
 		clear(sums[before:])
 		dy := BlockOf[float32](b.Scratch, tapBlocks+1, b.N)
 		loadRow(t, dy, fewGradients(b, channel))
-		g.fewAddOf(b)(c.start(), b.N, 1, (*byte)(unsafe.Pointer(&m.sums[int(channel)*room*int(wordOf(many))])), 0, (*byte)(unsafe.Pointer(&dy[0])))
+		g.fewAddOf(b)(c.start(), b.N, 1, (*byte)(unsafe.Pointer(&m.sums[first])), 0, (*byte)(unsafe.Pointer(&dy[0])))
 		if done.positions == positions {
 			m.store(t, b, channel, images, sums)
 		}

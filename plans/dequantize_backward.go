@@ -87,15 +87,13 @@ func storeGradients[C cpu.Compute](p *Problem, scaleOperand int, factor float64)
 	scaleType, gradScale, gradZero := p.DType("scale"), p.DType("grad_scale"), p.DType("grad_zero_point")
 	return func(w *worker, l *layout, cur *cursor, sums [2][]C) {
 		g := C(factor)
-		if gradZero == tensor.None {
-			for i := range sums[0] {
-				sums[0][i] *= g
-			}
-		} else {
-			scale := cpu.BlockOf[C](&w.scratch, 2, len(sums[0]))
+		for i := range sums[0] {
+			sums[0][i] *= g
+		}
+		if gradZero != tensor.None {
+			scale := cpu.BlockOf[C](&w.scratch, 2, len(sums[1]))
 			cpu.Load(scale, l.span(cur, scaleOperand, scaleType))
 			for i, s := range scale {
-				sums[0][i] *= g
 				sums[1][i] = (0 - C(s*sums[1][i])) * g
 			}
 		}
