@@ -66,4 +66,4 @@ func packEach(pack func(base unsafe.Pointer, number, stride int64, codes []int8)
 }
 
 // rowWidth is how many halves of bytes a row of n codes has.
-func rowWidth(n int) int64 { return int64(n+1) &^ 1 }
+func rowWidth(n int) int64 { return roundUp(int64(n), 2) }
