@@ -138,23 +138,31 @@ func (r *weightRun) scalesAsTheyAre() bool {
 }
 
 // group returns the scales of n elements of a row from position k on, and their zero points,
-// followed by those of the same elements of later rows.
+// followed by those of the same elements of later rows: of scales as they are where those lie.
 func (r *weightRun) group(row, k, n, rows int64) (scales, zeros []float32) {
 	first := k / r.GroupSize
 	count := (k+n-1)/r.GroupSize - first + 1
 	if s := r.Scale.Row(row, first); r.scalesAsTheyAre() {
 		scales = unsafe.Slice((*float32)(s.P), count)
 	} else {
-		scales = BlockOf[float32](r.Scratch, scaleBlocks, int(count))
-		loadByKernel(scales, s, areScales, 0, 0)
+		scales = BlockOf[float32](r.Scratch, scaleBlocks, int(rows*count))
+		loadRows(scales, count, r.Scale, row, first, areScales, 0, 0)
 	}
 	if r.Zero.P == nil {
 		return scales, noZeros[:count]
 	}
 	zeros = BlockOf[float32](r.Scratch, zeroBlocks, int(rows*count))
 	lo, hi := r.Weight.DType.WholeRange()
-	for i := range rows {
-		loadByKernel(zeros[i*count:][:count], r.Zero.Row(row+i, first), areZeroPoints, float64(lo), float64(hi))
-	}
+	loadRows(zeros, count, r.Zero, row, first, areZeroPoints, float64(lo), float64(hi))
 	return scales, zeros
+}
+
+// loadRows loads count parameters of each row from a row and column on; whole rows at once.
+func loadRows(v []float32, count int64, from Rows, row, column int64, zeroPoints bool, lo, hi float64) {
+	if from.RowStride == count*from.Stride {
+		count = int64(len(v))
+	}
+	for ; len(v) > 0; v, row = v[count:], row+1 {
+		loadByKernel(v[:count], from.Row(row, column), zeroPoints, lo, hi)
+	}
 }

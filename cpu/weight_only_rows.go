@@ -53,7 +53,7 @@ const (
 
 // weightScratch is a tile's memory.
 type weightScratch struct {
-	lanes [weightFewRows][weightTileColumns][Lanes]float32
+	lanes [weightFewRows * weightTileColumns][Lanes]float32          // of few rows, weightTileColumns each, or of one row
 	parts [weightTileRows*weightTogether*Lanes + weightSlack]float32 // sums of some positions
 	folds [weightTileRows/2*weightFolds + weightSlack]float32
 	sums  [weightTileRows][weightColumns]float32
@@ -178,9 +178,10 @@ func (r *weightRun) columns() {
 	for first := r.N0; first < r.N1; first += weightColumns {
 		end := min(first+weightColumns, r.N1)
 		if r.few {
-			for n := first; n < end; n += weightTileColumns {
-				r.multiply(n, min(weightTileColumns, end-n))
-				r.foldRows(n - first)
+			for n, step := first, r.fewColumns(); n < end; n += step {
+				count := min(step, end-n)
+				r.multiply(n, count)
+				r.foldRows(n-first, count)
 			}
 		} else {
 			r.multiplyTiles(first, end)
@@ -204,16 +205,24 @@ func (r *weightRun) store(first, end int64) {
 	}
 }
 
+// fewColumns returns how many columns few rows are multiplied by at a time.
+func (r *weightRun) fewColumns() int64 {
+	if r.M1-r.M0 == 1 {
+		return int64(len(r.s.lanes))
+	}
+	return weightTileColumns
+}
+
 // multiply adds the products of some rows of weight from n on.
 func (r *weightRun) multiply(n, count int64) {
 	whole, step := r.K/Lanes*Lanes, r.slice()
 	together := int64(1)
-	if r.direct && r.scalesAsTheyAre() && (r.Zero.P == nil || count*(r.K/r.GroupSize+1) <= mostScales) {
-		together = count
+	if r.direct {
+		together = min(count, mostScales/(r.K/r.GroupSize+1))
 	}
 	for k := int64(0); k < whole; k += step {
 		for i := int64(0); i < count; i += together {
-			r.multiplySlice(n, i, together, k, min(step, whole-k))
+			r.multiplySlice(n, i, min(together, count-i), k, min(step, whole-k))
 		}
 	}
 	for i := range count {
@@ -235,6 +244,10 @@ func (r *weightRun) slice() int64 {
 func (r *weightRun) multiplySlice(n, i, count, k, size int64) {
 	width := packedWidth(r.K)
 	scales, zeros := r.group(n+i, k, size, count)
+	scaleRow := r.Scale.RowStride
+	if !r.scalesAsTheyAre() {
+		scaleRow = int64(len(scales)) / count * 4
+	}
 	zero, zeroRow := &zeros[0], 0
 	switch {
 	case r.Zero.P != nil:
@@ -243,8 +256,8 @@ func (r *weightRun) multiplySlice(n, i, count, k, size int64) {
 		zero = nil // nothing to subtract, nor a table to make
 	}
 	r.kernels.multiply(r.codes(n+i, k, size, r.direct), int(size/Lanes), r.shift, &scales[0], zero, r.halves,
-		r.packed(r.M0*width+k), int(width*4), int(r.M1-r.M0), &r.s.lanes[0][i][0], int(k),
-		int(count), int(r.Weight.RowStride), int(r.Scale.RowStride), zeroRow)
+		r.packed(r.M0*width+k), int(width*4), int(r.M1-r.M0), &r.s.lanes[i][0], int(k),
+		int(count), int(r.Weight.RowStride), int(scaleRow), zeroRow)
 }
 
 // multiplyRest adds those of the positions that whole stripes leave: fewer than there are of these (weightRest).
@@ -257,12 +270,16 @@ func (r *weightRun) multiplyRest(n, i, whole int64) {
 	r.weights(w, n+i, whole)
 	for m := range rows {
 		for l, v := range unsafe.Slice(r.packed((r.M0+m)*width+whole), len(w)) {
-			r.s.lanes[m][i][l] += float32(v * w[l])
+			r.s.lanes[m*weightTileColumns+i][l] += float32(v * w[l])
 		}
 	}
 }
 
-// foldRows folds lanes into sums from a column on.
-func (r *weightRun) foldRows(column int64) {
-	r.fold(&r.s.lanes[0][0][0], int(r.M1-r.M0), &r.s.sums[0][column], int(unsafe.Sizeof(r.s.sums[0])))
+// foldRows folds the lanes of some columns into sums.
+func (r *weightRun) foldRows(column, count int64) {
+	rows, apart := r.M1-r.M0, unsafe.Sizeof(r.s.sums[0])
+	if rows == 1 {
+		rows, apart = roundUp(count, weightTileColumns)/weightTileColumns, weightTileColumns*4
+	}
+	r.fold(&r.s.lanes[0][0], int(rows), &r.s.sums[0][column], int(apart))
 }

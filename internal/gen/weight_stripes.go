@@ -67,11 +67,12 @@ func weightStripes(c *build.Context) {
 type weightReader struct {
 	weightKernel
 	weightCode
-	q, at, last, scale, zero reg.GPVirtual
-	s, z                     reg.VecVirtual // z is nil where there are no zero points
+	q, at, run, scale, zero reg.GPVirtual
+	s, z                    [2]reg.VecVirtual // of half a stripe each; z is nil where there are no zero points
 	// Of codes that are two in a byte: what halves stand for, which weights that
 	// is, and how even and odd elements become neighbours.
-	codes, table, low, high reg.VecVirtual
+	codes, low, high reg.VecVirtual
+	table            [2]reg.VecVirtual
 }
 
 func newWeightReader(c *build.Context, isa *isa, t weightCode, name, parameters string, doc ...string) weightReader {
@@ -79,19 +80,28 @@ func newWeightReader(c *build.Context, isa *isa, t weightCode, name, parameters 
 		append(doc, "Numbers of 32 positions >> shift are those of their scales.")...)
 	w := weightReader{
 		weightKernel: newWeightKernel(c, isa), weightCode: t,
-		q: param(c, "q"), at: c.GP64(), last: c.GP64(), scale: param(c, "scale"), zero: param(c, "zero"),
+		q: param(c, "q"), at: c.GP64(), run: c.GP64(), scale: param(c, "scale"), zero: param(c, "zero"),
 	}
-	w.steps, w.s, w.z = param(c, "steps"), w.vector(), w.vector()
+	w.steps = param(c, "steps")
+	for half := range w.s {
+		w.s[half], w.z[half] = w.vector(), w.vector()
+		if w.widen == "" {
+			w.table[half] = w.vector()
+		}
+	}
 	if w.widen == "" {
-		w.table = w.vector()
 		from := param(c, "codes")
 		for i, v := range []*reg.VecVirtual{&w.codes, &w.low, &w.high} {
 			*v = w.vector()
 			w.emit("VMOVUPS", operand.Mem{Base: from, Disp: i * isa.bytes}, *v)
 		}
 	}
-	w.first()
+	c.XORQ(w.at, w.at)
 	c.Load(c.Param("shift"), reg.RCX)
+	c.MOVQ(operand.U32(1), w.run) // (1 << shift + 1) / 2 stripes have the same scales
+	c.SHLQ(reg.CL, w.run)
+	c.INCQ(w.run)
+	c.SHRQ(operand.Imm(1), w.run)
 	return w
 }
 
@@ -118,7 +128,7 @@ func (w weightReader) stripes(count int, xRow reg.GPVirtual) {
 // withZeros emits code for codes that have zero points, and once more for those that have none.
 // Tables are made of them so seldom that there it would save nothing.
 func (w weightReader) withZeros(code func(w weightReader)) {
-	if w.table != nil {
+	if w.widen == "" {
 		code(w)
 		return
 	}
@@ -127,7 +137,7 @@ func (w weightReader) withZeros(code func(w weightReader)) {
 	code(w)
 	w.c.JMP(operand.LabelRef(done))
 	w.c.Label(none)
-	w.z = nil
+	w.z = [2]reg.VecVirtual{}
 	code(w)
 	w.c.Label(done)
 }
@@ -147,15 +157,9 @@ func (w weightReader) nextColumn(column string) {
 	}
 	c.ADDQ(operand.U32(laneBytes), w.lanes)
 	c.MOVQ(place(c, "steps"), w.steps)
-	w.first()
+	c.XORQ(w.at, w.at)
 	c.JMP(operand.LabelRef(column))
 	c.Label(end)
-}
-
-// first goes to the first positions.
-func (w weightReader) first() {
-	w.c.XORQ(w.at, w.at)
-	w.c.MOVQ(operand.I32(-1), w.last)
 }
 
 // reorder changes the order of lanes, two vectors at a time, where that of elements
@@ -174,36 +178,45 @@ func (w weightReader) reorder(acc accumulators, change func(a, b reg.VecVirtual)
 // each makes the weights of all stripes; rows move on by bytes with each.
 func (w weightReader) each(use func(v int, weights reg.VecVirtual), r rows, bytes int) {
 	const ahead = 32 // stripes: rows of codes are longer than what processors fetch by themselves
-	c := w.c
-	loop, end := w.newLabel("stripe"), w.newLabel("end")
-	while(c, w.steps, 1, loop, end, func() {
-		c.PREFETCHT0(operand.Mem{Base: w.q, Disp: ahead * w.bytes})
-		for half := range 2 {
-			w.group()
-			w.weights(half, use)
-		}
-		c.ADDQ(operand.U32(w.bytes), w.q)
-		r.moveOn(c, operand.U32(bytes))
-	})
+	c, stripes, stripe, end := w.c, w.c.GP64(), w.newLabel("stripe"), w.newLabel("end")
+	group := w.newLabel("group")
+	c.Label(group)
+	branch(c.TESTQ, w.steps, w.steps, c.JLE, end)
+	c.MOVQ(w.run, stripes)
+	c.CMPQ(stripes, w.steps)
+	c.CMOVQGT(w.steps, stripes)
+	c.SUBQ(stripes, w.steps)
+	for half := range w.s {
+		w.parameters(half)
+	}
+	c.LEAQ(operand.Mem{Base: w.at, Index: stripes, Scale: 2, Disp: -2}, w.at)
+	c.Label(stripe)
+	c.PREFETCHT0(operand.Mem{Base: w.q, Disp: ahead * w.bytes})
+	for half := range w.s {
+		w.weights(half, use)
+	}
+	c.ADDQ(operand.U32(w.bytes), w.q)
+	r.moveOn(c, operand.U32(bytes))
+	c.DECQ(stripes)
+	c.JNE(operand.LabelRef(stripe))
+	c.JMP(operand.LabelRef(group))
+	c.Label(end)
 }
 
-// group loads the parameters of 32 positions, unless they are the last ones'.
-func (w weightReader) group() {
-	number, same := w.c.GP64(), w.newLabel("same")
+// parameters loads those of the next half of a stripe.
+func (w weightReader) parameters(half int) {
+	number := w.c.GP64()
 	w.c.MOVQ(w.at, number)
 	w.c.SHRQ(reg.CL, number)
 	w.c.INCQ(w.at)
-	branch(w.c.CMPQ, number, w.last, w.c.JEQ, same)
-	w.c.MOVQ(number, w.last)
-	w.emit("VBROADCASTSS", operand.Mem{Base: w.scale, Index: number, Scale: 4}, w.s)
-	if w.z != nil {
-		w.emit("VBROADCASTSS", operand.Mem{Base: w.zero, Index: number, Scale: 4}, w.z)
+	w.emit("VBROADCASTSS", operand.Mem{Base: w.scale, Index: number, Scale: 4}, w.s[half])
+	if w.z[half] != nil {
+		w.emit("VBROADCASTSS", operand.Mem{Base: w.zero, Index: number, Scale: 4}, w.z[half])
 	}
-	if w.table != nil {
-		w.emit("VSUBPS", w.z, w.codes, w.table)
-		w.emit("VMULPS", w.s, w.table, w.table)
+	if w.table[half] != nil {
+		w.emit("VSUBPS", w.z[half], w.codes, w.table[half])
+		w.emit("VMULPS", w.s[half], w.table[half], w.table[half])
 	}
-	w.c.Label(same)
 }
 
 // weights makes those of half a stripe, of codes in a byte the even ones first.
@@ -211,7 +224,7 @@ func (w weightReader) weights(half int, use func(v int, weights reg.VecVirtual))
 	vectors := stripeLanes / w.kernel.lanes / 2
 	if w.packed() {
 		for i := 0; i < vectors; i += 2 {
-			even, odd := w.evenAndOdd(operand.Mem{Base: w.q, Disp: (half*vectors + i) * w.kernel.lanes / 2})
+			even, odd := w.evenAndOdd(half, operand.Mem{Base: w.q, Disp: (half*vectors + i) * w.kernel.lanes / 2})
 			use(half*vectors+i, even)
 			use(half*vectors+i+1, odd)
 		}
@@ -220,42 +233,42 @@ func (w weightReader) weights(half int, use func(v int, weights reg.VecVirtual))
 	for i := range vectors {
 		v, x := half*vectors+i, w.vector()
 		w.emit(w.widen, operand.Mem{Base: w.q, Disp: v * w.kernel.lanes}, x)
-		w.toWeights(x)
+		w.toWeights(half, x)
 		use(v, x)
 	}
 }
 
 // evenAndOdd makes the weights of codes that are two in a byte.
-func (w weightReader) evenAndOdd(from operand.Mem) (even, odd reg.VecVirtual) {
+func (w weightReader) evenAndOdd(half int, from operand.Mem) (even, odd reg.VecVirtual) {
 	even, odd = w.vector(), w.vector()
-	if w.table != nil {
+	if table := w.table[half]; table != nil {
 		w.c.VPMOVZXBD(from, even)
 		w.c.VPSRLD(operand.Imm(4), even, odd)
-		w.c.VPERMPS(w.table, even, even) // the low 4 bits number a weight
-		w.c.VPERMPS(w.table, odd, odd)
+		w.c.VPERMPS(table, even, even) // the low 4 bits number a weight
+		w.c.VPERMPS(table, odd, odd)
 		return even, odd
 	}
 	w.emit(w.widen, from, even)
 	w.emit(w.shift, 4, even, odd)
 	w.emit("VPSLLD", 28, even, even)
 	w.emit(w.shift, 28, even, even)
-	w.toWeights(even)
-	w.toWeights(odd)
+	w.toWeights(half, even)
+	w.toWeights(half, odd)
 	return even, odd
 }
 
 // toWeights makes weights of widened codes.
-func (w weightReader) toWeights(x reg.VecVirtual) {
+func (w weightReader) toWeights(half int, x reg.VecVirtual) {
 	w.emit("VCVTDQ2PS", x, x)
-	if w.z != nil {
-		w.emit("VSUBPS", w.z, x, x)
+	if z := w.z[half]; z != nil {
+		w.emit("VSUBPS", z, x, x)
 	}
-	w.emit("VMULPS", w.s, x, x)
+	w.emit("VMULPS", w.s[half], x, x)
 }
 
 // interleave makes neighbours of even and odd elements.
 func (w weightReader) interleave(even, odd reg.VecVirtual) (low, high reg.VecVirtual) {
-	if w.table == nil {
+	if w.low == nil {
 		lower, upper := w.pairOf("VUNPCKLPS", nil, even, odd), w.pairOf("VUNPCKHPS", nil, even, odd)
 		return w.pairOf("VPERM2F128", []any{0x20}, lower, upper), w.pairOf("VPERM2F128", []any{0x31}, lower, upper)
 	}
@@ -264,7 +277,7 @@ func (w weightReader) interleave(even, odd reg.VecVirtual) (low, high reg.VecVir
 
 // part is the reverse.
 func (w weightReader) part(low, high reg.VecVirtual) (even, odd reg.VecVirtual) {
-	if w.table == nil {
+	if w.low == nil {
 		even, odd = w.pairOf("VSHUFPS", []any{0x88}, low, high), w.pairOf("VSHUFPS", []any{0xDD}, low, high)
 		w.emit("VPERMPD", 0xD8, even, even)
 		w.emit("VPERMPD", 0xD8, odd, odd)
