@@ -17,7 +17,7 @@ type (
 	// weightCodes are kernels for codes of which 32, or a power of two times as
 	// many, share a scale.
 	weightCodes struct {
-		multiply func(q *byte, steps, shift int, scale, zero, codes, x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow, zeroRow int)
+		multiply func(q *byte, steps, shift int, scale, zero, codes, x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow, zeroRow int, rest uint64)
 		pack     func(q *byte, steps, shift int, scale, zero, codes, to *float32, apart int) // nil: bytes are packed
 	}
 )
@@ -28,6 +28,7 @@ type weightKernel struct {
 	lanes      int   // of a vector
 	together   int   // vectors of a stripe that are multiplied at a time
 	few        int64 // rows of x that are multiplied on the way
+	rests      bool  // of stripes that are not whole, too
 	near       int64 // positions that are multiplied at once
 	depth      int64 // of more, how many are multiplied before the next ones are
 	sliced     bool  // of more, what is for another time comes later: that of all times would not stay in the first cache
@@ -99,11 +100,12 @@ type weightRun struct {
 	*weightRow
 	*WeightTile
 	s      *weightScratch
-	takes  bool  // kernels take the tile; else the definition does
-	shared bool  // weightCodes take the groups
-	shift  int   // positions p to p+31, p a multiple of 32, have scale number p/32 >> shift
-	few    bool  // rows of x are multiplied with weights in registers
-	deep   int64 // positions that all rows are multiplied over before the next positions
+	takes  bool   // kernels take the tile; else the definition does
+	shared bool   // weightCodes take the groups
+	shift  int    // positions p to p+31, p a multiple of 32, have scale number p/32 >> shift
+	few    bool   // rows of x are multiplied with weights in registers
+	rest   uint64 // of them, what multiply takes of the last stripe
+	deep   int64  // positions that all rows are multiplied over before the next positions
 }
 
 func (r *weightRow) begin(t *WeightTile) weightRun {
@@ -117,8 +119,22 @@ func (r *weightRow) begin(t *WeightTile) weightRun {
 	if run.deep = r.depth; t.K <= r.near {
 		run.deep = max(t.K, 1)
 	}
-	run.few = run.shared && t.M <= r.few && t.K%Lanes*t.M*weightRest <= t.K
+	run.few = run.shared && t.M <= r.few && (r.rests || t.K%Lanes*t.M*weightRest <= t.K)
+	if r.rests {
+		run.rest = run.restOf(t.K % Lanes)
+	}
 	return run
+}
+
+// restOf are the bits of the first n elements of a stripe: of codes that are two in a byte the even ones of 32 come first.
+func (r *weightRow) restOf(n int64) (bits uint64) {
+	if r.halves == nil {
+		return 1<<n - 1
+	}
+	for i := range n {
+		bits |= 1 << (i&^31 | i&1<<4 | i&31>>1)
+	}
+	return bits
 }
 
 // forKernels reports whether kernels take a tile.
@@ -144,10 +160,11 @@ func (r *weightRun) packRow(m int64) {
 	switch {
 	case !r.takes:
 	case r.few:
-		row := unsafe.Slice(r.packed(m*packedWidth(r.K)), r.K)
-		loadRow(r.x, row, r.X.Row(m, 0))
+		row := unsafe.Slice(r.packed(m*packedWidth(r.K)), roundUp(r.K, Lanes))
+		loadRow(r.x, row[:r.K], r.X.Row(m, 0))
+		clear(row[r.K:]) // what memory holds may be subnormal, which takes long to multiply
 		if r.halves != nil {
-			evenFirst(row[:r.K/Lanes*Lanes], 2*r.lanes)
+			evenFirst(row[:r.inKernels()], 2*r.lanes)
 		}
 	default:
 		for k := int64(0); k < r.K; k += r.deep {
@@ -215,19 +232,27 @@ func (r *weightRun) fewColumns() int64 {
 
 // multiply adds the products of some rows of weight from n on.
 func (r *weightRun) multiply(n, count int64) {
-	whole, step := r.K/Lanes*Lanes, r.slice()
+	end, step := min(r.inKernels(), r.K), r.slice()
 	together := int64(1)
 	if r.direct {
 		together = min(count, mostScales/(r.K/r.GroupSize+1))
 	}
-	for k := int64(0); k < whole; k += step {
+	for k := int64(0); k < end; k += step {
 		for i := int64(0); i < count; i += together {
-			r.multiplySlice(n, i, min(together, count-i), k, min(step, whole-k))
+			r.multiplySlice(n, i, min(together, count-i), k, min(step, end-k))
 		}
 	}
 	for i := range count {
-		r.multiplyRest(n, i, whole)
+		r.multiplyRest(n, i, end)
 	}
+}
+
+// inKernels is how many positions are in stripes that kernels multiply.
+func (r *weightRun) inKernels() int64 {
+	if r.rests {
+		return roundUp(r.K, Lanes)
+	}
+	return r.K / Lanes * Lanes
 }
 
 // slice returns how many positions are taken of one row of weight after another:
@@ -248,6 +273,10 @@ func (r *weightRun) multiplySlice(n, i, count, k, size int64) {
 	if !r.scalesAsTheyAre() {
 		scaleRow = int64(len(scales)) / count * 4
 	}
+	rest := r.rest
+	if size%Lanes == 0 {
+		rest = 0
+	}
 	zero, zeroRow := &zeros[0], 0
 	switch {
 	case r.Zero.P != nil:
@@ -257,7 +286,7 @@ func (r *weightRun) multiplySlice(n, i, count, k, size int64) {
 	}
 	r.kernels.multiply(r.codes(n+i, k, size, r.direct), int(size/Lanes), r.shift, &scales[0], zero, r.halves,
 		r.packed(r.M0*width+k), int(width*4), int(r.M1-r.M0), &r.s.lanes[i][0], int(k),
-		int(count), int(r.Weight.RowStride), int(scaleRow), zeroRow)
+		int(count), int(r.Weight.RowStride), int(scaleRow), zeroRow, rest)
 }
 
 // multiplyRest adds those of the positions that whole stripes leave: fewer than there are of these (weightRest).

@@ -7,10 +7,11 @@ package cpu
 // weightStripesAVX512S8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
 // There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
+func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
 // packWeightsAVX512S8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does.
 // Numbers of 32 positions >> shift are those of their scales.
@@ -21,10 +22,11 @@ func packWeightsAVX512S8(q *byte, steps int, shift int, scale *float32, zero *fl
 // weightStripesAVX512U8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
 // There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
+func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
 // packWeightsAVX512U8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does.
 // Numbers of 32 positions >> shift are those of their scales.
@@ -35,10 +37,11 @@ func packWeightsAVX512U8(q *byte, steps int, shift int, scale *float32, zero *fl
 // weightStripesAVX512Packed adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more: of 32 elements of x the even ones come first.
 // There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
+func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
 // packWeightsAVX512Packed packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does.
 // Numbers of 32 positions >> shift are those of their scales.
@@ -49,10 +52,11 @@ func packWeightsAVX512Packed(q *byte, steps int, shift int, scale *float32, zero
 // weightStripesAVX2S8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
 // There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
+// What is no whole stripe is left: rest is not read.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
+func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
 // packWeightsAVX2S8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX2 does.
 // Numbers of 32 positions >> shift are those of their scales.
@@ -63,10 +67,11 @@ func packWeightsAVX2S8(q *byte, steps int, shift int, scale *float32, zero *floa
 // weightStripesAVX2U8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
 // There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
+// What is no whole stripe is left: rest is not read.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
+func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
 // packWeightsAVX2U8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX2 does.
 // Numbers of 32 positions >> shift are those of their scales.
@@ -77,18 +82,20 @@ func packWeightsAVX2U8(q *byte, steps int, shift int, scale *float32, zero *floa
 // weightStripesAVX2S4 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more: of 16 elements of x the even ones come first.
 // There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
+// What is no whole stripe is left: rest is not read.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX2S4(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
+func weightStripesAVX2S4(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
 // weightStripesAVX2U4 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more: of 16 elements of x the even ones come first.
 // There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
+// What is no whole stripe is left: rest is not read.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX2U4(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
+func weightStripesAVX2U4(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
 // weightTilesAVX512 multiplies rows of x and of w, whose number is columns, a multiple of 4, of so many packed stripes: what is multiplied
 // from a time on, to an end. Rows lie xRow and wRow bytes apart. Sums begin with lanes, in an order of their own, if there are more,

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
+// func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·weightStripesAVX512S8(SB), NOSPLIT, $8-120
+TEXT ·weightStripesAVX512S8(SB), NOSPLIT, $8-128
 	MOVQ   q+0(FP), AX
 	MOVQ   scale+24(FP), SI
 	MOVQ   zero+32(FP), DI
@@ -149,12 +149,86 @@ stripe7:
 	JMP        group9
 
 end8:
+	MOVQ         rest+120(FP), R8
+	TESTQ        R8, R8
+	JEQ          whole10
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R15
+	SHRQ         CL, R15
+	INCQ         DX
+	VBROADCASTSS (SI)(R15*4), Z0
+	VBROADCASTSS (DI)(R15*4), Z1
+	VPMOVSXBD.Z  (AX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMULPS       (R10), Z2, Z3
+	VADDPS       Z3, Z5, K1, Z5
+	VMULPS       (R10)(R13*1), Z2, Z3
+	VADDPS       Z3, Z9, K1, Z9
+	VMULPS       (R10)(R13*2), Z2, Z3
+	VADDPS       Z3, Z13, K1, Z13
+	VMULPS       (R14), Z2, Z2
+	VADDPS       Z2, Z17, K1, Z17
+	VPMOVSXBD.Z  16(AX), K2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMULPS       64(R10), Z2, Z0
+	VADDPS       Z0, Z6, K2, Z6
+	VMULPS       64(R10)(R13*1), Z2, Z0
+	VADDPS       Z0, Z10, K2, Z10
+	VMULPS       64(R10)(R13*2), Z2, Z0
+	VADDPS       Z0, Z14, K2, Z14
+	VMULPS       64(R14), Z2, Z0
+	VADDPS       Z0, Z18, K2, Z18
+	TESTQ        R8, R8
+	JEQ          whole10
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R15
+	SHRQ         CL, R15
+	INCQ         DX
+	VBROADCASTSS (SI)(R15*4), Z2
+	VBROADCASTSS (DI)(R15*4), Z3
+	VPMOVSXBD.Z  32(AX), K1, Z0
+	VCVTDQ2PS    Z0, Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       128(R10), Z0, Z1
+	VADDPS       Z1, Z7, K1, Z7
+	VMULPS       128(R10)(R13*1), Z0, Z1
+	VADDPS       Z1, Z11, K1, Z11
+	VMULPS       128(R10)(R13*2), Z0, Z1
+	VADDPS       Z1, Z15, K1, Z15
+	VMULPS       128(R14), Z0, Z0
+	VADDPS       Z0, Z19, K1, Z19
+	VPMOVSXBD.Z  48(AX), K2, Z0
+	VCVTDQ2PS    Z0, Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       192(R10), Z0, Z1
+	VADDPS       Z1, Z8, K2, Z8
+	VMULPS       192(R10)(R13*1), Z0, Z1
+	VADDPS       Z1, Z12, K2, Z12
+	VMULPS       192(R10)(R13*2), Z0, Z1
+	VADDPS       Z1, Z16, K2, Z16
+	VMULPS       192(R14), Z0, Z0
+	VADDPS       Z0, Z20, K2, Z20
+	TESTQ        R8, R8
+
+whole10:
 	JMP made6
 
 none5:
-group12:
+group13:
 	TESTQ        R8, R8
-	JLE          end11
+	JLE          end12
 	MOVQ         BX, DI
 	CMPQ         DI, R8
 	CMOVQGT      R8, DI
@@ -169,7 +243,7 @@ group12:
 	VBROADCASTSS (SI)(R15*4), Z2
 	LEAQ         -2(DX)(DI*2), DX
 
-stripe10:
+stripe11:
 	PREFETCHT0 2048(AX)
 	VPMOVSXBD  (AX), Z1
 	VCVTDQ2PS  Z1, Z1
@@ -219,10 +293,78 @@ stripe10:
 	ADDQ       $0x00000100, R10
 	ADDQ       $0x00000100, R14
 	DECQ       DI
-	JNE        stripe10
-	JMP        group12
+	JNE        stripe11
+	JMP        group13
 
-end11:
+end12:
+	MOVQ         rest+120(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole14
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z0
+	VPMOVSXBD.Z  (AX), K1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMULPS       (R10), Z1, Z2
+	VADDPS       Z2, Z5, K1, Z5
+	VMULPS       (R10)(R13*1), Z1, Z2
+	VADDPS       Z2, Z9, K1, Z9
+	VMULPS       (R10)(R13*2), Z1, Z2
+	VADDPS       Z2, Z13, K1, Z13
+	VMULPS       (R14), Z1, Z1
+	VADDPS       Z1, Z17, K1, Z17
+	VPMOVSXBD.Z  16(AX), K2, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMULPS       64(R10), Z1, Z0
+	VADDPS       Z0, Z6, K2, Z6
+	VMULPS       64(R10)(R13*1), Z1, Z0
+	VADDPS       Z0, Z10, K2, Z10
+	VMULPS       64(R10)(R13*2), Z1, Z0
+	VADDPS       Z0, Z14, K2, Z14
+	VMULPS       64(R14), Z1, Z0
+	VADDPS       Z0, Z18, K2, Z18
+	TESTQ        DI, DI
+	JEQ          whole14
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z2
+	VPMOVSXBD.Z  32(AX), K1, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       128(R10), Z0, Z1
+	VADDPS       Z1, Z7, K1, Z7
+	VMULPS       128(R10)(R13*1), Z0, Z1
+	VADDPS       Z1, Z11, K1, Z11
+	VMULPS       128(R10)(R13*2), Z0, Z1
+	VADDPS       Z1, Z15, K1, Z15
+	VMULPS       128(R14), Z0, Z0
+	VADDPS       Z0, Z19, K1, Z19
+	VPMOVSXBD.Z  48(AX), K2, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       192(R10), Z0, Z1
+	VADDPS       Z1, Z8, K2, Z8
+	VMULPS       192(R10)(R13*1), Z0, Z1
+	VADDPS       Z1, Z12, K2, Z12
+	VMULPS       192(R10)(R13*2), Z0, Z1
+	VADDPS       Z1, Z16, K2, Z16
+	VMULPS       192(R14), Z0, Z0
+	VADDPS       Z0, Z20, K2, Z20
+	TESTQ        DI, DI
+
+whole14:
 made6:
 	VMOVUPS Z5, (R11)
 	VMOVUPS Z6, 64(R11)
@@ -241,7 +383,7 @@ made6:
 	VMOVUPS Z19, 3200(R11)
 	VMOVUPS Z20, 3264(R11)
 	DECQ    columns+88(FP)
-	JLE     end13
+	JLE     end15
 	MOVQ    qRow+96(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
@@ -256,17 +398,17 @@ made6:
 	XORQ    DX, DX
 	JMP     column2
 
-end13:
+end15:
 	VZEROUPPER
 	RET
 
 fewer1:
 	CMPQ R10, $0x00000003
-	JLT  fewer14
+	JLT  fewer16
 
-column15:
+column17:
 	TESTQ   R12, R12
-	JEQ     begin16
+	JEQ     begin18
 	VMOVUPS (R11), Z5
 	VMOVUPS 64(R11), Z6
 	VMOVUPS 128(R11), Z7
@@ -279,9 +421,9 @@ column15:
 	VMOVUPS 2112(R11), Z14
 	VMOVUPS 2176(R11), Z15
 	VMOVUPS 2240(R11), Z16
-	JMP     begun17
+	JMP     begun19
 
-begin16:
+begin18:
 	VMOVAPS Z4, Z5
 	VMOVAPS Z4, Z6
 	VMOVAPS Z4, Z7
@@ -295,14 +437,14 @@ begin16:
 	VMOVAPS Z4, Z15
 	VMOVAPS Z4, Z16
 
-begun17:
+begun19:
 	MOVQ  R9, R10
 	TESTQ DI, DI
-	JEQ   none18
+	JEQ   none20
 
-group22:
+group24:
 	TESTQ        R8, R8
-	JLE          end21
+	JLE          end23
 	MOVQ         BX, R14
 	CMPQ         R14, R8
 	CMOVQGT      R8, R14
@@ -319,7 +461,7 @@ group22:
 	VBROADCASTSS (DI)(R15*4), Z3
 	LEAQ         -2(DX)(R14*2), DX
 
-stripe20:
+stripe22:
 	PREFETCHT0 2048(AX)
 	VPMOVSXBD  (AX), Z17
 	VCVTDQ2PS  Z17, Z17
@@ -364,16 +506,82 @@ stripe20:
 	ADDQ       $0x00000040, AX
 	ADDQ       $0x00000100, R10
 	DECQ       R14
-	JNE        stripe20
-	JMP        group22
+	JNE        stripe22
+	JMP        group24
 
-end21:
-	JMP made19
-
-none18:
-group25:
+end23:
+	MOVQ         rest+120(FP), R8
 	TESTQ        R8, R8
-	JLE          end24
+	JEQ          whole25
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
+	VPMOVSXBD.Z  (AX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMULPS       (R10), Z2, Z3
+	VADDPS       Z3, Z5, K1, Z5
+	VMULPS       (R10)(R13*1), Z2, Z3
+	VADDPS       Z3, Z9, K1, Z9
+	VMULPS       (R10)(R13*2), Z2, Z2
+	VADDPS       Z2, Z13, K1, Z13
+	VPMOVSXBD.Z  16(AX), K2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMULPS       64(R10), Z2, Z0
+	VADDPS       Z0, Z6, K2, Z6
+	VMULPS       64(R10)(R13*1), Z2, Z0
+	VADDPS       Z0, Z10, K2, Z10
+	VMULPS       64(R10)(R13*2), Z2, Z0
+	VADDPS       Z0, Z14, K2, Z14
+	TESTQ        R8, R8
+	JEQ          whole25
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	VBROADCASTSS (SI)(R14*4), Z2
+	VBROADCASTSS (DI)(R14*4), Z3
+	VPMOVSXBD.Z  32(AX), K1, Z0
+	VCVTDQ2PS    Z0, Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       128(R10), Z0, Z1
+	VADDPS       Z1, Z7, K1, Z7
+	VMULPS       128(R10)(R13*1), Z0, Z1
+	VADDPS       Z1, Z11, K1, Z11
+	VMULPS       128(R10)(R13*2), Z0, Z0
+	VADDPS       Z0, Z15, K1, Z15
+	VPMOVSXBD.Z  48(AX), K2, Z0
+	VCVTDQ2PS    Z0, Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       192(R10), Z0, Z1
+	VADDPS       Z1, Z8, K2, Z8
+	VMULPS       192(R10)(R13*1), Z0, Z1
+	VADDPS       Z1, Z12, K2, Z12
+	VMULPS       192(R10)(R13*2), Z0, Z0
+	VADDPS       Z0, Z16, K2, Z16
+	TESTQ        R8, R8
+
+whole25:
+	JMP made21
+
+none20:
+group28:
+	TESTQ        R8, R8
+	JLE          end27
 	MOVQ         BX, DI
 	CMPQ         DI, R8
 	CMOVQGT      R8, DI
@@ -388,7 +596,7 @@ group25:
 	VBROADCASTSS (SI)(R14*4), Z2
 	LEAQ         -2(DX)(DI*2), DX
 
-stripe23:
+stripe26:
 	PREFETCHT0 2048(AX)
 	VPMOVSXBD  (AX), Z1
 	VCVTDQ2PS  Z1, Z1
@@ -429,11 +637,71 @@ stripe23:
 	ADDQ       $0x00000040, AX
 	ADDQ       $0x00000100, R10
 	DECQ       DI
-	JNE        stripe23
-	JMP        group25
+	JNE        stripe26
+	JMP        group28
 
-end24:
-made19:
+end27:
+	MOVQ         rest+120(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole29
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z0
+	VPMOVSXBD.Z  (AX), K1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMULPS       (R10), Z1, Z2
+	VADDPS       Z2, Z5, K1, Z5
+	VMULPS       (R10)(R13*1), Z1, Z2
+	VADDPS       Z2, Z9, K1, Z9
+	VMULPS       (R10)(R13*2), Z1, Z1
+	VADDPS       Z1, Z13, K1, Z13
+	VPMOVSXBD.Z  16(AX), K2, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMULPS       64(R10), Z1, Z0
+	VADDPS       Z0, Z6, K2, Z6
+	VMULPS       64(R10)(R13*1), Z1, Z0
+	VADDPS       Z0, Z10, K2, Z10
+	VMULPS       64(R10)(R13*2), Z1, Z0
+	VADDPS       Z0, Z14, K2, Z14
+	TESTQ        DI, DI
+	JEQ          whole29
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z2
+	VPMOVSXBD.Z  32(AX), K1, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       128(R10), Z0, Z1
+	VADDPS       Z1, Z7, K1, Z7
+	VMULPS       128(R10)(R13*1), Z0, Z1
+	VADDPS       Z1, Z11, K1, Z11
+	VMULPS       128(R10)(R13*2), Z0, Z0
+	VADDPS       Z0, Z15, K1, Z15
+	VPMOVSXBD.Z  48(AX), K2, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       192(R10), Z0, Z1
+	VADDPS       Z1, Z8, K2, Z8
+	VMULPS       192(R10)(R13*1), Z0, Z1
+	VADDPS       Z1, Z12, K2, Z12
+	VMULPS       192(R10)(R13*2), Z0, Z0
+	VADDPS       Z0, Z16, K2, Z16
+	TESTQ        DI, DI
+
+whole29:
+made21:
 	VMOVUPS Z5, (R11)
 	VMOVUPS Z6, 64(R11)
 	VMOVUPS Z7, 128(R11)
@@ -447,7 +715,7 @@ made19:
 	VMOVUPS Z15, 2176(R11)
 	VMOVUPS Z16, 2240(R11)
 	DECQ    columns+88(FP)
-	JLE     end26
+	JLE     end30
 	MOVQ    qRow+96(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
@@ -460,19 +728,19 @@ made19:
 	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
-	JMP     column15
+	JMP     column17
 
-end26:
+end30:
 	VZEROUPPER
 	RET
 
-fewer14:
+fewer16:
 	CMPQ R10, $0x00000002
-	JLT  fewer27
+	JLT  fewer31
 
-column28:
+column32:
 	TESTQ   R12, R12
-	JEQ     begin29
+	JEQ     begin33
 	VMOVUPS (R11), Z5
 	VMOVUPS 64(R11), Z6
 	VMOVUPS 128(R11), Z7
@@ -481,9 +749,9 @@ column28:
 	VMOVUPS 1088(R11), Z10
 	VMOVUPS 1152(R11), Z11
 	VMOVUPS 1216(R11), Z12
-	JMP     begun30
+	JMP     begun34
 
-begin29:
+begin33:
 	VMOVAPS Z4, Z5
 	VMOVAPS Z4, Z6
 	VMOVAPS Z4, Z7
@@ -493,14 +761,14 @@ begin29:
 	VMOVAPS Z4, Z11
 	VMOVAPS Z4, Z12
 
-begun30:
+begun34:
 	MOVQ  R9, R10
 	TESTQ DI, DI
-	JEQ   none31
+	JEQ   none35
 
-group35:
+group39:
 	TESTQ        R8, R8
-	JLE          end34
+	JLE          end38
 	MOVQ         BX, R14
 	CMPQ         R14, R8
 	CMOVQGT      R8, R14
@@ -517,7 +785,7 @@ group35:
 	VBROADCASTSS (DI)(R15*4), Z3
 	LEAQ         -2(DX)(R14*2), DX
 
-stripe33:
+stripe37:
 	PREFETCHT0 2048(AX)
 	VPMOVSXBD  (AX), Z13
 	VCVTDQ2PS  Z13, Z13
@@ -554,16 +822,74 @@ stripe33:
 	ADDQ       $0x00000040, AX
 	ADDQ       $0x00000100, R10
 	DECQ       R14
-	JNE        stripe33
-	JMP        group35
+	JNE        stripe37
+	JMP        group39
 
-end34:
-	JMP made32
-
-none31:
-group38:
+end38:
+	MOVQ         rest+120(FP), R8
 	TESTQ        R8, R8
-	JLE          end37
+	JEQ          whole40
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
+	VPMOVSXBD.Z  (AX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMULPS       (R10), Z2, Z3
+	VADDPS       Z3, Z5, K1, Z5
+	VMULPS       (R10)(R13*1), Z2, Z2
+	VADDPS       Z2, Z9, K1, Z9
+	VPMOVSXBD.Z  16(AX), K2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMULPS       64(R10), Z2, Z0
+	VADDPS       Z0, Z6, K2, Z6
+	VMULPS       64(R10)(R13*1), Z2, Z0
+	VADDPS       Z0, Z10, K2, Z10
+	TESTQ        R8, R8
+	JEQ          whole40
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	VBROADCASTSS (SI)(R14*4), Z2
+	VBROADCASTSS (DI)(R14*4), Z3
+	VPMOVSXBD.Z  32(AX), K1, Z0
+	VCVTDQ2PS    Z0, Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       128(R10), Z0, Z1
+	VADDPS       Z1, Z7, K1, Z7
+	VMULPS       128(R10)(R13*1), Z0, Z0
+	VADDPS       Z0, Z11, K1, Z11
+	VPMOVSXBD.Z  48(AX), K2, Z0
+	VCVTDQ2PS    Z0, Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       192(R10), Z0, Z1
+	VADDPS       Z1, Z8, K2, Z8
+	VMULPS       192(R10)(R13*1), Z0, Z0
+	VADDPS       Z0, Z12, K2, Z12
+	TESTQ        R8, R8
+
+whole40:
+	JMP made36
+
+none35:
+group43:
+	TESTQ        R8, R8
+	JLE          end42
 	MOVQ         BX, DI
 	CMPQ         DI, R8
 	CMOVQGT      R8, DI
@@ -578,7 +904,7 @@ group38:
 	VBROADCASTSS (SI)(R14*4), Z2
 	LEAQ         -2(DX)(DI*2), DX
 
-stripe36:
+stripe41:
 	PREFETCHT0 2048(AX)
 	VPMOVSXBD  (AX), Z1
 	VCVTDQ2PS  Z1, Z1
@@ -611,11 +937,63 @@ stripe36:
 	ADDQ       $0x00000040, AX
 	ADDQ       $0x00000100, R10
 	DECQ       DI
-	JNE        stripe36
-	JMP        group38
+	JNE        stripe41
+	JMP        group43
 
-end37:
-made32:
+end42:
+	MOVQ         rest+120(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole44
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z0
+	VPMOVSXBD.Z  (AX), K1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMULPS       (R10), Z1, Z2
+	VADDPS       Z2, Z5, K1, Z5
+	VMULPS       (R10)(R13*1), Z1, Z1
+	VADDPS       Z1, Z9, K1, Z9
+	VPMOVSXBD.Z  16(AX), K2, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMULPS       64(R10), Z1, Z0
+	VADDPS       Z0, Z6, K2, Z6
+	VMULPS       64(R10)(R13*1), Z1, Z0
+	VADDPS       Z0, Z10, K2, Z10
+	TESTQ        DI, DI
+	JEQ          whole44
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z2
+	VPMOVSXBD.Z  32(AX), K1, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       128(R10), Z0, Z1
+	VADDPS       Z1, Z7, K1, Z7
+	VMULPS       128(R10)(R13*1), Z0, Z0
+	VADDPS       Z0, Z11, K1, Z11
+	VPMOVSXBD.Z  48(AX), K2, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       192(R10), Z0, Z1
+	VADDPS       Z1, Z8, K2, Z8
+	VMULPS       192(R10)(R13*1), Z0, Z0
+	VADDPS       Z0, Z12, K2, Z12
+	TESTQ        DI, DI
+
+whole44:
+made36:
 	VMOVUPS Z5, (R11)
 	VMOVUPS Z6, 64(R11)
 	VMOVUPS Z7, 128(R11)
@@ -625,7 +1003,7 @@ made32:
 	VMOVUPS Z11, 1152(R11)
 	VMOVUPS Z12, 1216(R11)
 	DECQ    columns+88(FP)
-	JLE     end39
+	JLE     end45
 	MOVQ    qRow+96(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
@@ -638,36 +1016,36 @@ made32:
 	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
-	JMP     column28
+	JMP     column32
 
-end39:
+end45:
 	VZEROUPPER
 	RET
 
-fewer27:
-column40:
+fewer31:
+column46:
 	TESTQ   R12, R12
-	JEQ     begin41
+	JEQ     begin47
 	VMOVUPS (R11), Z5
 	VMOVUPS 64(R11), Z6
 	VMOVUPS 128(R11), Z7
 	VMOVUPS 192(R11), Z8
-	JMP     begun42
+	JMP     begun48
 
-begin41:
+begin47:
 	VMOVAPS Z4, Z5
 	VMOVAPS Z4, Z6
 	VMOVAPS Z4, Z7
 	VMOVAPS Z4, Z8
 
-begun42:
+begun48:
 	MOVQ  R9, R10
 	TESTQ DI, DI
-	JEQ   none43
+	JEQ   none49
 
-group47:
+group53:
 	TESTQ        R8, R8
-	JLE          end46
+	JLE          end52
 	MOVQ         BX, R13
 	CMPQ         R13, R8
 	CMOVQGT      R8, R13
@@ -684,7 +1062,7 @@ group47:
 	VBROADCASTSS (DI)(R14*4), Z3
 	LEAQ         -2(DX)(R13*2), DX
 
-stripe45:
+stripe51:
 	PREFETCHT0 2048(AX)
 	VPMOVSXBD  (AX), Z9
 	VCVTDQ2PS  Z9, Z9
@@ -713,16 +1091,66 @@ stripe45:
 	ADDQ       $0x00000040, AX
 	ADDQ       $0x00000100, R10
 	DECQ       R13
-	JNE        stripe45
-	JMP        group47
+	JNE        stripe51
+	JMP        group53
 
-end46:
-	JMP made44
-
-none43:
-group50:
+end52:
+	MOVQ         rest+120(FP), R8
 	TESTQ        R8, R8
-	JLE          end49
+	JEQ          whole54
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (SI)(R13*4), Z0
+	VBROADCASTSS (DI)(R13*4), Z1
+	VPMOVSXBD.Z  (AX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMULPS       (R10), Z2, Z2
+	VADDPS       Z2, Z5, K1, Z5
+	VPMOVSXBD.Z  16(AX), K2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMULPS       64(R10), Z2, Z0
+	VADDPS       Z0, Z6, K2, Z6
+	TESTQ        R8, R8
+	JEQ          whole54
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (SI)(R13*4), Z2
+	VBROADCASTSS (DI)(R13*4), Z3
+	VPMOVSXBD.Z  32(AX), K1, Z0
+	VCVTDQ2PS    Z0, Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       128(R10), Z0, Z0
+	VADDPS       Z0, Z7, K1, Z7
+	VPMOVSXBD.Z  48(AX), K2, Z0
+	VCVTDQ2PS    Z0, Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       192(R10), Z0, Z0
+	VADDPS       Z0, Z8, K2, Z8
+	TESTQ        R8, R8
+
+whole54:
+	JMP made50
+
+none49:
+group57:
+	TESTQ        R8, R8
+	JLE          end56
 	MOVQ         BX, DI
 	CMPQ         DI, R8
 	CMOVQGT      R8, DI
@@ -737,7 +1165,7 @@ group50:
 	VBROADCASTSS (SI)(R13*4), Z2
 	LEAQ         -2(DX)(DI*2), DX
 
-stripe48:
+stripe55:
 	PREFETCHT0 2048(AX)
 	VPMOVSXBD  (AX), Z1
 	VCVTDQ2PS  Z1, Z1
@@ -762,17 +1190,61 @@ stripe48:
 	ADDQ       $0x00000040, AX
 	ADDQ       $0x00000100, R10
 	DECQ       DI
-	JNE        stripe48
-	JMP        group50
+	JNE        stripe55
+	JMP        group57
 
-end49:
-made44:
+end56:
+	MOVQ         rest+120(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole58
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z0
+	VPMOVSXBD.Z  (AX), K1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMULPS       (R10), Z1, Z1
+	VADDPS       Z1, Z5, K1, Z5
+	VPMOVSXBD.Z  16(AX), K2, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMULPS       64(R10), Z1, Z0
+	VADDPS       Z0, Z6, K2, Z6
+	TESTQ        DI, DI
+	JEQ          whole58
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z2
+	VPMOVSXBD.Z  32(AX), K1, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       128(R10), Z0, Z0
+	VADDPS       Z0, Z7, K1, Z7
+	VPMOVSXBD.Z  48(AX), K2, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       192(R10), Z0, Z0
+	VADDPS       Z0, Z8, K2, Z8
+	TESTQ        DI, DI
+
+whole58:
+made50:
 	VMOVUPS Z5, (R11)
 	VMOVUPS Z6, 64(R11)
 	VMOVUPS Z7, 128(R11)
 	VMOVUPS Z8, 192(R11)
 	DECQ    columns+88(FP)
-	JLE     end51
+	JLE     end59
 	MOVQ    qRow+96(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
@@ -785,9 +1257,9 @@ made44:
 	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
-	JMP     column40
+	JMP     column46
 
-end51:
+end59:
 	VZEROUPPER
 	RET
 
@@ -858,9 +1330,9 @@ end2:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
+// func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·weightStripesAVX512U8(SB), NOSPLIT, $8-120
+TEXT ·weightStripesAVX512U8(SB), NOSPLIT, $8-128
 	MOVQ   q+0(FP), AX
 	MOVQ   scale+24(FP), SI
 	MOVQ   zero+32(FP), DI
@@ -1003,12 +1475,86 @@ stripe7:
 	JMP        group9
 
 end8:
+	MOVQ         rest+120(FP), R8
+	TESTQ        R8, R8
+	JEQ          whole10
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R15
+	SHRQ         CL, R15
+	INCQ         DX
+	VBROADCASTSS (SI)(R15*4), Z0
+	VBROADCASTSS (DI)(R15*4), Z1
+	VPMOVZXBD.Z  (AX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMULPS       (R10), Z2, Z3
+	VADDPS       Z3, Z5, K1, Z5
+	VMULPS       (R10)(R13*1), Z2, Z3
+	VADDPS       Z3, Z9, K1, Z9
+	VMULPS       (R10)(R13*2), Z2, Z3
+	VADDPS       Z3, Z13, K1, Z13
+	VMULPS       (R14), Z2, Z2
+	VADDPS       Z2, Z17, K1, Z17
+	VPMOVZXBD.Z  16(AX), K2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMULPS       64(R10), Z2, Z0
+	VADDPS       Z0, Z6, K2, Z6
+	VMULPS       64(R10)(R13*1), Z2, Z0
+	VADDPS       Z0, Z10, K2, Z10
+	VMULPS       64(R10)(R13*2), Z2, Z0
+	VADDPS       Z0, Z14, K2, Z14
+	VMULPS       64(R14), Z2, Z0
+	VADDPS       Z0, Z18, K2, Z18
+	TESTQ        R8, R8
+	JEQ          whole10
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R15
+	SHRQ         CL, R15
+	INCQ         DX
+	VBROADCASTSS (SI)(R15*4), Z2
+	VBROADCASTSS (DI)(R15*4), Z3
+	VPMOVZXBD.Z  32(AX), K1, Z0
+	VCVTDQ2PS    Z0, Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       128(R10), Z0, Z1
+	VADDPS       Z1, Z7, K1, Z7
+	VMULPS       128(R10)(R13*1), Z0, Z1
+	VADDPS       Z1, Z11, K1, Z11
+	VMULPS       128(R10)(R13*2), Z0, Z1
+	VADDPS       Z1, Z15, K1, Z15
+	VMULPS       128(R14), Z0, Z0
+	VADDPS       Z0, Z19, K1, Z19
+	VPMOVZXBD.Z  48(AX), K2, Z0
+	VCVTDQ2PS    Z0, Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       192(R10), Z0, Z1
+	VADDPS       Z1, Z8, K2, Z8
+	VMULPS       192(R10)(R13*1), Z0, Z1
+	VADDPS       Z1, Z12, K2, Z12
+	VMULPS       192(R10)(R13*2), Z0, Z1
+	VADDPS       Z1, Z16, K2, Z16
+	VMULPS       192(R14), Z0, Z0
+	VADDPS       Z0, Z20, K2, Z20
+	TESTQ        R8, R8
+
+whole10:
 	JMP made6
 
 none5:
-group12:
+group13:
 	TESTQ        R8, R8
-	JLE          end11
+	JLE          end12
 	MOVQ         BX, DI
 	CMPQ         DI, R8
 	CMOVQGT      R8, DI
@@ -1023,7 +1569,7 @@ group12:
 	VBROADCASTSS (SI)(R15*4), Z2
 	LEAQ         -2(DX)(DI*2), DX
 
-stripe10:
+stripe11:
 	PREFETCHT0 2048(AX)
 	VPMOVZXBD  (AX), Z1
 	VCVTDQ2PS  Z1, Z1
@@ -1073,10 +1619,78 @@ stripe10:
 	ADDQ       $0x00000100, R10
 	ADDQ       $0x00000100, R14
 	DECQ       DI
-	JNE        stripe10
-	JMP        group12
+	JNE        stripe11
+	JMP        group13
 
-end11:
+end12:
+	MOVQ         rest+120(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole14
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z0
+	VPMOVZXBD.Z  (AX), K1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMULPS       (R10), Z1, Z2
+	VADDPS       Z2, Z5, K1, Z5
+	VMULPS       (R10)(R13*1), Z1, Z2
+	VADDPS       Z2, Z9, K1, Z9
+	VMULPS       (R10)(R13*2), Z1, Z2
+	VADDPS       Z2, Z13, K1, Z13
+	VMULPS       (R14), Z1, Z1
+	VADDPS       Z1, Z17, K1, Z17
+	VPMOVZXBD.Z  16(AX), K2, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMULPS       64(R10), Z1, Z0
+	VADDPS       Z0, Z6, K2, Z6
+	VMULPS       64(R10)(R13*1), Z1, Z0
+	VADDPS       Z0, Z10, K2, Z10
+	VMULPS       64(R10)(R13*2), Z1, Z0
+	VADDPS       Z0, Z14, K2, Z14
+	VMULPS       64(R14), Z1, Z0
+	VADDPS       Z0, Z18, K2, Z18
+	TESTQ        DI, DI
+	JEQ          whole14
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z2
+	VPMOVZXBD.Z  32(AX), K1, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       128(R10), Z0, Z1
+	VADDPS       Z1, Z7, K1, Z7
+	VMULPS       128(R10)(R13*1), Z0, Z1
+	VADDPS       Z1, Z11, K1, Z11
+	VMULPS       128(R10)(R13*2), Z0, Z1
+	VADDPS       Z1, Z15, K1, Z15
+	VMULPS       128(R14), Z0, Z0
+	VADDPS       Z0, Z19, K1, Z19
+	VPMOVZXBD.Z  48(AX), K2, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       192(R10), Z0, Z1
+	VADDPS       Z1, Z8, K2, Z8
+	VMULPS       192(R10)(R13*1), Z0, Z1
+	VADDPS       Z1, Z12, K2, Z12
+	VMULPS       192(R10)(R13*2), Z0, Z1
+	VADDPS       Z1, Z16, K2, Z16
+	VMULPS       192(R14), Z0, Z0
+	VADDPS       Z0, Z20, K2, Z20
+	TESTQ        DI, DI
+
+whole14:
 made6:
 	VMOVUPS Z5, (R11)
 	VMOVUPS Z6, 64(R11)
@@ -1095,7 +1709,7 @@ made6:
 	VMOVUPS Z19, 3200(R11)
 	VMOVUPS Z20, 3264(R11)
 	DECQ    columns+88(FP)
-	JLE     end13
+	JLE     end15
 	MOVQ    qRow+96(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
@@ -1110,17 +1724,17 @@ made6:
 	XORQ    DX, DX
 	JMP     column2
 
-end13:
+end15:
 	VZEROUPPER
 	RET
 
 fewer1:
 	CMPQ R10, $0x00000003
-	JLT  fewer14
+	JLT  fewer16
 
-column15:
+column17:
 	TESTQ   R12, R12
-	JEQ     begin16
+	JEQ     begin18
 	VMOVUPS (R11), Z5
 	VMOVUPS 64(R11), Z6
 	VMOVUPS 128(R11), Z7
@@ -1133,9 +1747,9 @@ column15:
 	VMOVUPS 2112(R11), Z14
 	VMOVUPS 2176(R11), Z15
 	VMOVUPS 2240(R11), Z16
-	JMP     begun17
+	JMP     begun19
 
-begin16:
+begin18:
 	VMOVAPS Z4, Z5
 	VMOVAPS Z4, Z6
 	VMOVAPS Z4, Z7
@@ -1149,14 +1763,14 @@ begin16:
 	VMOVAPS Z4, Z15
 	VMOVAPS Z4, Z16
 
-begun17:
+begun19:
 	MOVQ  R9, R10
 	TESTQ DI, DI
-	JEQ   none18
+	JEQ   none20
 
-group22:
+group24:
 	TESTQ        R8, R8
-	JLE          end21
+	JLE          end23
 	MOVQ         BX, R14
 	CMPQ         R14, R8
 	CMOVQGT      R8, R14
@@ -1173,7 +1787,7 @@ group22:
 	VBROADCASTSS (DI)(R15*4), Z3
 	LEAQ         -2(DX)(R14*2), DX
 
-stripe20:
+stripe22:
 	PREFETCHT0 2048(AX)
 	VPMOVZXBD  (AX), Z17
 	VCVTDQ2PS  Z17, Z17
@@ -1218,16 +1832,82 @@ stripe20:
 	ADDQ       $0x00000040, AX
 	ADDQ       $0x00000100, R10
 	DECQ       R14
-	JNE        stripe20
-	JMP        group22
+	JNE        stripe22
+	JMP        group24
 
-end21:
-	JMP made19
-
-none18:
-group25:
+end23:
+	MOVQ         rest+120(FP), R8
 	TESTQ        R8, R8
-	JLE          end24
+	JEQ          whole25
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
+	VPMOVZXBD.Z  (AX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMULPS       (R10), Z2, Z3
+	VADDPS       Z3, Z5, K1, Z5
+	VMULPS       (R10)(R13*1), Z2, Z3
+	VADDPS       Z3, Z9, K1, Z9
+	VMULPS       (R10)(R13*2), Z2, Z2
+	VADDPS       Z2, Z13, K1, Z13
+	VPMOVZXBD.Z  16(AX), K2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMULPS       64(R10), Z2, Z0
+	VADDPS       Z0, Z6, K2, Z6
+	VMULPS       64(R10)(R13*1), Z2, Z0
+	VADDPS       Z0, Z10, K2, Z10
+	VMULPS       64(R10)(R13*2), Z2, Z0
+	VADDPS       Z0, Z14, K2, Z14
+	TESTQ        R8, R8
+	JEQ          whole25
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	VBROADCASTSS (SI)(R14*4), Z2
+	VBROADCASTSS (DI)(R14*4), Z3
+	VPMOVZXBD.Z  32(AX), K1, Z0
+	VCVTDQ2PS    Z0, Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       128(R10), Z0, Z1
+	VADDPS       Z1, Z7, K1, Z7
+	VMULPS       128(R10)(R13*1), Z0, Z1
+	VADDPS       Z1, Z11, K1, Z11
+	VMULPS       128(R10)(R13*2), Z0, Z0
+	VADDPS       Z0, Z15, K1, Z15
+	VPMOVZXBD.Z  48(AX), K2, Z0
+	VCVTDQ2PS    Z0, Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       192(R10), Z0, Z1
+	VADDPS       Z1, Z8, K2, Z8
+	VMULPS       192(R10)(R13*1), Z0, Z1
+	VADDPS       Z1, Z12, K2, Z12
+	VMULPS       192(R10)(R13*2), Z0, Z0
+	VADDPS       Z0, Z16, K2, Z16
+	TESTQ        R8, R8
+
+whole25:
+	JMP made21
+
+none20:
+group28:
+	TESTQ        R8, R8
+	JLE          end27
 	MOVQ         BX, DI
 	CMPQ         DI, R8
 	CMOVQGT      R8, DI
@@ -1242,7 +1922,7 @@ group25:
 	VBROADCASTSS (SI)(R14*4), Z2
 	LEAQ         -2(DX)(DI*2), DX
 
-stripe23:
+stripe26:
 	PREFETCHT0 2048(AX)
 	VPMOVZXBD  (AX), Z1
 	VCVTDQ2PS  Z1, Z1
@@ -1283,11 +1963,71 @@ stripe23:
 	ADDQ       $0x00000040, AX
 	ADDQ       $0x00000100, R10
 	DECQ       DI
-	JNE        stripe23
-	JMP        group25
+	JNE        stripe26
+	JMP        group28
 
-end24:
-made19:
+end27:
+	MOVQ         rest+120(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole29
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z0
+	VPMOVZXBD.Z  (AX), K1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMULPS       (R10), Z1, Z2
+	VADDPS       Z2, Z5, K1, Z5
+	VMULPS       (R10)(R13*1), Z1, Z2
+	VADDPS       Z2, Z9, K1, Z9
+	VMULPS       (R10)(R13*2), Z1, Z1
+	VADDPS       Z1, Z13, K1, Z13
+	VPMOVZXBD.Z  16(AX), K2, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMULPS       64(R10), Z1, Z0
+	VADDPS       Z0, Z6, K2, Z6
+	VMULPS       64(R10)(R13*1), Z1, Z0
+	VADDPS       Z0, Z10, K2, Z10
+	VMULPS       64(R10)(R13*2), Z1, Z0
+	VADDPS       Z0, Z14, K2, Z14
+	TESTQ        DI, DI
+	JEQ          whole29
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z2
+	VPMOVZXBD.Z  32(AX), K1, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       128(R10), Z0, Z1
+	VADDPS       Z1, Z7, K1, Z7
+	VMULPS       128(R10)(R13*1), Z0, Z1
+	VADDPS       Z1, Z11, K1, Z11
+	VMULPS       128(R10)(R13*2), Z0, Z0
+	VADDPS       Z0, Z15, K1, Z15
+	VPMOVZXBD.Z  48(AX), K2, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       192(R10), Z0, Z1
+	VADDPS       Z1, Z8, K2, Z8
+	VMULPS       192(R10)(R13*1), Z0, Z1
+	VADDPS       Z1, Z12, K2, Z12
+	VMULPS       192(R10)(R13*2), Z0, Z0
+	VADDPS       Z0, Z16, K2, Z16
+	TESTQ        DI, DI
+
+whole29:
+made21:
 	VMOVUPS Z5, (R11)
 	VMOVUPS Z6, 64(R11)
 	VMOVUPS Z7, 128(R11)
@@ -1301,7 +2041,7 @@ made19:
 	VMOVUPS Z15, 2176(R11)
 	VMOVUPS Z16, 2240(R11)
 	DECQ    columns+88(FP)
-	JLE     end26
+	JLE     end30
 	MOVQ    qRow+96(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
@@ -1314,19 +2054,19 @@ made19:
 	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
-	JMP     column15
+	JMP     column17
 
-end26:
+end30:
 	VZEROUPPER
 	RET
 
-fewer14:
+fewer16:
 	CMPQ R10, $0x00000002
-	JLT  fewer27
+	JLT  fewer31
 
-column28:
+column32:
 	TESTQ   R12, R12
-	JEQ     begin29
+	JEQ     begin33
 	VMOVUPS (R11), Z5
 	VMOVUPS 64(R11), Z6
 	VMOVUPS 128(R11), Z7
@@ -1335,9 +2075,9 @@ column28:
 	VMOVUPS 1088(R11), Z10
 	VMOVUPS 1152(R11), Z11
 	VMOVUPS 1216(R11), Z12
-	JMP     begun30
+	JMP     begun34
 
-begin29:
+begin33:
 	VMOVAPS Z4, Z5
 	VMOVAPS Z4, Z6
 	VMOVAPS Z4, Z7
@@ -1347,14 +2087,14 @@ begin29:
 	VMOVAPS Z4, Z11
 	VMOVAPS Z4, Z12
 
-begun30:
+begun34:
 	MOVQ  R9, R10
 	TESTQ DI, DI
-	JEQ   none31
+	JEQ   none35
 
-group35:
+group39:
 	TESTQ        R8, R8
-	JLE          end34
+	JLE          end38
 	MOVQ         BX, R14
 	CMPQ         R14, R8
 	CMOVQGT      R8, R14
@@ -1371,7 +2111,7 @@ group35:
 	VBROADCASTSS (DI)(R15*4), Z3
 	LEAQ         -2(DX)(R14*2), DX
 
-stripe33:
+stripe37:
 	PREFETCHT0 2048(AX)
 	VPMOVZXBD  (AX), Z13
 	VCVTDQ2PS  Z13, Z13
@@ -1408,16 +2148,74 @@ stripe33:
 	ADDQ       $0x00000040, AX
 	ADDQ       $0x00000100, R10
 	DECQ       R14
-	JNE        stripe33
-	JMP        group35
+	JNE        stripe37
+	JMP        group39
 
-end34:
-	JMP made32
-
-none31:
-group38:
+end38:
+	MOVQ         rest+120(FP), R8
 	TESTQ        R8, R8
-	JLE          end37
+	JEQ          whole40
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
+	VPMOVZXBD.Z  (AX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMULPS       (R10), Z2, Z3
+	VADDPS       Z3, Z5, K1, Z5
+	VMULPS       (R10)(R13*1), Z2, Z2
+	VADDPS       Z2, Z9, K1, Z9
+	VPMOVZXBD.Z  16(AX), K2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMULPS       64(R10), Z2, Z0
+	VADDPS       Z0, Z6, K2, Z6
+	VMULPS       64(R10)(R13*1), Z2, Z0
+	VADDPS       Z0, Z10, K2, Z10
+	TESTQ        R8, R8
+	JEQ          whole40
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	VBROADCASTSS (SI)(R14*4), Z2
+	VBROADCASTSS (DI)(R14*4), Z3
+	VPMOVZXBD.Z  32(AX), K1, Z0
+	VCVTDQ2PS    Z0, Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       128(R10), Z0, Z1
+	VADDPS       Z1, Z7, K1, Z7
+	VMULPS       128(R10)(R13*1), Z0, Z0
+	VADDPS       Z0, Z11, K1, Z11
+	VPMOVZXBD.Z  48(AX), K2, Z0
+	VCVTDQ2PS    Z0, Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       192(R10), Z0, Z1
+	VADDPS       Z1, Z8, K2, Z8
+	VMULPS       192(R10)(R13*1), Z0, Z0
+	VADDPS       Z0, Z12, K2, Z12
+	TESTQ        R8, R8
+
+whole40:
+	JMP made36
+
+none35:
+group43:
+	TESTQ        R8, R8
+	JLE          end42
 	MOVQ         BX, DI
 	CMPQ         DI, R8
 	CMOVQGT      R8, DI
@@ -1432,7 +2230,7 @@ group38:
 	VBROADCASTSS (SI)(R14*4), Z2
 	LEAQ         -2(DX)(DI*2), DX
 
-stripe36:
+stripe41:
 	PREFETCHT0 2048(AX)
 	VPMOVZXBD  (AX), Z1
 	VCVTDQ2PS  Z1, Z1
@@ -1465,11 +2263,63 @@ stripe36:
 	ADDQ       $0x00000040, AX
 	ADDQ       $0x00000100, R10
 	DECQ       DI
-	JNE        stripe36
-	JMP        group38
+	JNE        stripe41
+	JMP        group43
 
-end37:
-made32:
+end42:
+	MOVQ         rest+120(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole44
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z0
+	VPMOVZXBD.Z  (AX), K1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMULPS       (R10), Z1, Z2
+	VADDPS       Z2, Z5, K1, Z5
+	VMULPS       (R10)(R13*1), Z1, Z1
+	VADDPS       Z1, Z9, K1, Z9
+	VPMOVZXBD.Z  16(AX), K2, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMULPS       64(R10), Z1, Z0
+	VADDPS       Z0, Z6, K2, Z6
+	VMULPS       64(R10)(R13*1), Z1, Z0
+	VADDPS       Z0, Z10, K2, Z10
+	TESTQ        DI, DI
+	JEQ          whole44
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z2
+	VPMOVZXBD.Z  32(AX), K1, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       128(R10), Z0, Z1
+	VADDPS       Z1, Z7, K1, Z7
+	VMULPS       128(R10)(R13*1), Z0, Z0
+	VADDPS       Z0, Z11, K1, Z11
+	VPMOVZXBD.Z  48(AX), K2, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       192(R10), Z0, Z1
+	VADDPS       Z1, Z8, K2, Z8
+	VMULPS       192(R10)(R13*1), Z0, Z0
+	VADDPS       Z0, Z12, K2, Z12
+	TESTQ        DI, DI
+
+whole44:
+made36:
 	VMOVUPS Z5, (R11)
 	VMOVUPS Z6, 64(R11)
 	VMOVUPS Z7, 128(R11)
@@ -1479,7 +2329,7 @@ made32:
 	VMOVUPS Z11, 1152(R11)
 	VMOVUPS Z12, 1216(R11)
 	DECQ    columns+88(FP)
-	JLE     end39
+	JLE     end45
 	MOVQ    qRow+96(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
@@ -1492,36 +2342,36 @@ made32:
 	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
-	JMP     column28
+	JMP     column32
 
-end39:
+end45:
 	VZEROUPPER
 	RET
 
-fewer27:
-column40:
+fewer31:
+column46:
 	TESTQ   R12, R12
-	JEQ     begin41
+	JEQ     begin47
 	VMOVUPS (R11), Z5
 	VMOVUPS 64(R11), Z6
 	VMOVUPS 128(R11), Z7
 	VMOVUPS 192(R11), Z8
-	JMP     begun42
+	JMP     begun48
 
-begin41:
+begin47:
 	VMOVAPS Z4, Z5
 	VMOVAPS Z4, Z6
 	VMOVAPS Z4, Z7
 	VMOVAPS Z4, Z8
 
-begun42:
+begun48:
 	MOVQ  R9, R10
 	TESTQ DI, DI
-	JEQ   none43
+	JEQ   none49
 
-group47:
+group53:
 	TESTQ        R8, R8
-	JLE          end46
+	JLE          end52
 	MOVQ         BX, R13
 	CMPQ         R13, R8
 	CMOVQGT      R8, R13
@@ -1538,7 +2388,7 @@ group47:
 	VBROADCASTSS (DI)(R14*4), Z3
 	LEAQ         -2(DX)(R13*2), DX
 
-stripe45:
+stripe51:
 	PREFETCHT0 2048(AX)
 	VPMOVZXBD  (AX), Z9
 	VCVTDQ2PS  Z9, Z9
@@ -1567,16 +2417,66 @@ stripe45:
 	ADDQ       $0x00000040, AX
 	ADDQ       $0x00000100, R10
 	DECQ       R13
-	JNE        stripe45
-	JMP        group47
+	JNE        stripe51
+	JMP        group53
 
-end46:
-	JMP made44
-
-none43:
-group50:
+end52:
+	MOVQ         rest+120(FP), R8
 	TESTQ        R8, R8
-	JLE          end49
+	JEQ          whole54
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (SI)(R13*4), Z0
+	VBROADCASTSS (DI)(R13*4), Z1
+	VPMOVZXBD.Z  (AX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMULPS       (R10), Z2, Z2
+	VADDPS       Z2, Z5, K1, Z5
+	VPMOVZXBD.Z  16(AX), K2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMULPS       64(R10), Z2, Z0
+	VADDPS       Z0, Z6, K2, Z6
+	TESTQ        R8, R8
+	JEQ          whole54
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (SI)(R13*4), Z2
+	VBROADCASTSS (DI)(R13*4), Z3
+	VPMOVZXBD.Z  32(AX), K1, Z0
+	VCVTDQ2PS    Z0, Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       128(R10), Z0, Z0
+	VADDPS       Z0, Z7, K1, Z7
+	VPMOVZXBD.Z  48(AX), K2, Z0
+	VCVTDQ2PS    Z0, Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       192(R10), Z0, Z0
+	VADDPS       Z0, Z8, K2, Z8
+	TESTQ        R8, R8
+
+whole54:
+	JMP made50
+
+none49:
+group57:
+	TESTQ        R8, R8
+	JLE          end56
 	MOVQ         BX, DI
 	CMPQ         DI, R8
 	CMOVQGT      R8, DI
@@ -1591,7 +2491,7 @@ group50:
 	VBROADCASTSS (SI)(R13*4), Z2
 	LEAQ         -2(DX)(DI*2), DX
 
-stripe48:
+stripe55:
 	PREFETCHT0 2048(AX)
 	VPMOVZXBD  (AX), Z1
 	VCVTDQ2PS  Z1, Z1
@@ -1616,17 +2516,61 @@ stripe48:
 	ADDQ       $0x00000040, AX
 	ADDQ       $0x00000100, R10
 	DECQ       DI
-	JNE        stripe48
-	JMP        group50
+	JNE        stripe55
+	JMP        group57
 
-end49:
-made44:
+end56:
+	MOVQ         rest+120(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole58
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z0
+	VPMOVZXBD.Z  (AX), K1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMULPS       (R10), Z1, Z1
+	VADDPS       Z1, Z5, K1, Z5
+	VPMOVZXBD.Z  16(AX), K2, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMULPS       64(R10), Z1, Z0
+	VADDPS       Z0, Z6, K2, Z6
+	TESTQ        DI, DI
+	JEQ          whole58
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z2
+	VPMOVZXBD.Z  32(AX), K1, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       128(R10), Z0, Z0
+	VADDPS       Z0, Z7, K1, Z7
+	VPMOVZXBD.Z  48(AX), K2, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMULPS       192(R10), Z0, Z0
+	VADDPS       Z0, Z8, K2, Z8
+	TESTQ        DI, DI
+
+whole58:
+made50:
 	VMOVUPS Z5, (R11)
 	VMOVUPS Z6, 64(R11)
 	VMOVUPS Z7, 128(R11)
 	VMOVUPS Z8, 192(R11)
 	DECQ    columns+88(FP)
-	JLE     end51
+	JLE     end59
 	MOVQ    qRow+96(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
@@ -1639,9 +2583,9 @@ made44:
 	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
-	JMP     column40
+	JMP     column46
 
-end51:
+end59:
 	VZEROUPPER
 	RET
 
@@ -1712,9 +2656,9 @@ end2:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
+// func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·weightStripesAVX512Packed(SB), NOSPLIT, $8-120
+TEXT ·weightStripesAVX512Packed(SB), NOSPLIT, $8-128
 	MOVQ    q+0(FP), AX
 	MOVQ    scale+24(FP), SI
 	MOVQ    zero+32(FP), DI
@@ -1903,6 +2847,76 @@ stripe5:
 	JMP        group7
 
 end6:
+	MOVQ         rest+120(FP), R8
+	TESTQ        R8, R8
+	JEQ          whole8
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R15
+	SHRQ         CL, R15
+	INCQ         DX
+	VBROADCASTSS (SI)(R15*4), Z0
+	VBROADCASTSS (DI)(R15*4), Z1
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z1
+	VPMOVZXBD.Z  (AX), K1, Z0
+	VPSRLD       $0x04, Z0, Z22
+	VPERMPS      Z1, Z0, Z0
+	VPERMPS      Z1, Z22, Z22
+	VMULPS       (R10), Z0, Z1
+	VADDPS       Z1, Z14, K1, Z14
+	VMULPS       (R10)(R13*1), Z0, Z1
+	VADDPS       Z1, Z16, K1, Z16
+	VMULPS       (R10)(R13*2), Z0, Z1
+	VADDPS       Z1, Z18, K1, Z18
+	VMULPS       (R14), Z0, Z0
+	VADDPS       Z0, Z20, K1, Z20
+	VMULPS       64(R10), Z22, Z0
+	VADDPS       Z0, Z6, K2, Z6
+	VMULPS       64(R10)(R13*1), Z22, Z0
+	VADDPS       Z0, Z8, K2, Z8
+	VMULPS       64(R10)(R13*2), Z22, Z0
+	VADDPS       Z0, Z10, K2, Z10
+	VMULPS       64(R14), Z22, Z0
+	VADDPS       Z0, Z12, K2, Z12
+	TESTQ        R8, R8
+	JEQ          whole8
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R15
+	SHRQ         CL, R15
+	INCQ         DX
+	VBROADCASTSS (SI)(R15*4), Z0
+	VBROADCASTSS (DI)(R15*4), Z22
+	VSUBPS       Z22, Z2, Z22
+	VMULPS       Z0, Z22, Z22
+	VPMOVZXBD.Z  16(AX), K1, Z0
+	VPSRLD       $0x04, Z0, Z1
+	VPERMPS      Z22, Z0, Z0
+	VPERMPS      Z22, Z1, Z1
+	VMULPS       128(R10), Z0, Z22
+	VADDPS       Z22, Z15, K1, Z15
+	VMULPS       128(R10)(R13*1), Z0, Z22
+	VADDPS       Z22, Z17, K1, Z17
+	VMULPS       128(R10)(R13*2), Z0, Z22
+	VADDPS       Z22, Z19, K1, Z19
+	VMULPS       128(R14), Z0, Z0
+	VADDPS       Z0, Z21, K1, Z21
+	VMULPS       192(R10), Z1, Z0
+	VADDPS       Z0, Z7, K2, Z7
+	VMULPS       192(R10)(R13*1), Z1, Z0
+	VADDPS       Z0, Z9, K2, Z9
+	VMULPS       192(R10)(R13*2), Z1, Z0
+	VADDPS       Z0, Z11, K2, Z11
+	VMULPS       192(R14), Z1, Z0
+	VADDPS       Z0, Z13, K2, Z13
+	TESTQ        R8, R8
+
+whole8:
 	VMOVAPS   Z14, Z0
 	VPERMT2PS Z6, Z3, Z0
 	VPERMT2PS Z6, Z4, Z14
@@ -1944,7 +2958,7 @@ end6:
 	VMOVUPS   Z11, 3200(R11)
 	VMOVUPS   Z21, 3264(R11)
 	DECQ      columns+88(FP)
-	JLE       end8
+	JLE       end9
 	MOVQ      qRow+96(FP), AX
 	ADDQ      q+0(FP), AX
 	MOVQ      AX, q+0(FP)
@@ -1959,17 +2973,17 @@ end6:
 	XORQ      DX, DX
 	JMP       column2
 
-end8:
+end9:
 	VZEROUPPER
 	RET
 
 fewer1:
 	CMPQ R10, $0x00000003
-	JLT  fewer9
+	JLT  fewer10
 
-column10:
+column11:
 	TESTQ   R12, R12
-	JEQ     begin11
+	JEQ     begin12
 	VMOVUPS (R11), Z6
 	VMOVUPS 64(R11), Z13
 	VMOVUPS 128(R11), Z7
@@ -1982,9 +2996,9 @@ column10:
 	VMOVUPS 2112(R11), Z1
 	VMOVUPS 2176(R11), Z11
 	VMOVUPS 2240(R11), Z0
-	JMP     begun12
+	JMP     begun13
 
-begin11:
+begin12:
 	VMOVAPS Z5, Z6
 	VMOVAPS Z5, Z13
 	VMOVAPS Z5, Z7
@@ -1998,7 +3012,7 @@ begin11:
 	VMOVAPS Z5, Z11
 	VMOVAPS Z5, Z0
 
-begun12:
+begun13:
 	MOVQ      codes+40(FP), R10
 	VMOVUPS   192(R10), Z17
 	VMOVUPS   256(R10), Z18
@@ -2037,9 +3051,9 @@ begun12:
 	VPERMT2PS Z0, Z18, Z11
 	MOVQ      R9, R10
 
-group15:
+group16:
 	TESTQ        R8, R8
-	JLE          end14
+	JLE          end15
 	MOVQ         BX, R14
 	CMPQ         R14, R8
 	CMOVQGT      R8, R14
@@ -2060,7 +3074,7 @@ group15:
 	VMULPS       Z0, Z22, Z22
 	LEAQ         -2(DX)(R14*2), DX
 
-stripe13:
+stripe14:
 	PREFETCHT0 1024(AX)
 	VPMOVZXBD  (AX), Z0
 	VPSRLD     $0x04, Z0, Z18
@@ -2097,10 +3111,72 @@ stripe13:
 	ADDQ       $0x00000020, AX
 	ADDQ       $0x00000100, R10
 	DECQ       R14
-	JNE        stripe13
-	JMP        group15
+	JNE        stripe14
+	JMP        group16
 
-end14:
+end15:
+	MOVQ         rest+120(FP), R8
+	TESTQ        R8, R8
+	JEQ          whole17
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z1
+	VPMOVZXBD.Z  (AX), K1, Z0
+	VPSRLD       $0x04, Z0, Z18
+	VPERMPS      Z1, Z0, Z0
+	VPERMPS      Z1, Z18, Z18
+	VMULPS       (R10), Z0, Z1
+	VADDPS       Z1, Z12, K1, Z12
+	VMULPS       (R10)(R13*1), Z0, Z1
+	VADDPS       Z1, Z14, K1, Z14
+	VMULPS       (R10)(R13*2), Z0, Z0
+	VADDPS       Z0, Z16, K1, Z16
+	VMULPS       64(R10), Z18, Z0
+	VADDPS       Z0, Z6, K2, Z6
+	VMULPS       64(R10)(R13*1), Z18, Z0
+	VADDPS       Z0, Z8, K2, Z8
+	VMULPS       64(R10)(R13*2), Z18, Z0
+	VADDPS       Z0, Z10, K2, Z10
+	TESTQ        R8, R8
+	JEQ          whole17
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z22
+	VSUBPS       Z22, Z2, Z22
+	VMULPS       Z0, Z22, Z22
+	VPMOVZXBD.Z  16(AX), K1, Z0
+	VPSRLD       $0x04, Z0, Z1
+	VPERMPS      Z22, Z0, Z0
+	VPERMPS      Z22, Z1, Z1
+	VMULPS       128(R10), Z0, Z18
+	VADDPS       Z18, Z13, K1, Z13
+	VMULPS       128(R10)(R13*1), Z0, Z18
+	VADDPS       Z18, Z15, K1, Z15
+	VMULPS       128(R10)(R13*2), Z0, Z0
+	VADDPS       Z0, Z17, K1, Z17
+	VMULPS       192(R10), Z1, Z0
+	VADDPS       Z0, Z7, K2, Z7
+	VMULPS       192(R10)(R13*1), Z1, Z0
+	VADDPS       Z0, Z9, K2, Z9
+	VMULPS       192(R10)(R13*2), Z1, Z0
+	VADDPS       Z0, Z11, K2, Z11
+	TESTQ        R8, R8
+
+whole17:
 	VMOVAPS   Z12, Z0
 	VPERMT2PS Z6, Z3, Z0
 	VPERMT2PS Z6, Z4, Z12
@@ -2132,7 +3208,7 @@ end14:
 	VMOVUPS   Z9, 2176(R11)
 	VMOVUPS   Z17, 2240(R11)
 	DECQ      columns+88(FP)
-	JLE       end16
+	JLE       end18
 	MOVQ      qRow+96(FP), AX
 	ADDQ      q+0(FP), AX
 	MOVQ      AX, q+0(FP)
@@ -2145,19 +3221,19 @@ end14:
 	ADDQ      $0x00000100, R11
 	MOVQ      steps+8(FP), R8
 	XORQ      DX, DX
-	JMP       column10
+	JMP       column11
 
-end16:
+end18:
 	VZEROUPPER
 	RET
 
-fewer9:
+fewer10:
 	CMPQ R10, $0x00000002
-	JLT  fewer17
+	JLT  fewer19
 
-column18:
+column20:
 	TESTQ   R12, R12
-	JEQ     begin19
+	JEQ     begin21
 	VMOVUPS (R11), Z6
 	VMOVUPS 64(R11), Z11
 	VMOVUPS 128(R11), Z7
@@ -2166,9 +3242,9 @@ column18:
 	VMOVUPS 1088(R11), Z1
 	VMOVUPS 1152(R11), Z9
 	VMOVUPS 1216(R11), Z0
-	JMP     begun20
+	JMP     begun22
 
-begin19:
+begin21:
 	VMOVAPS Z5, Z6
 	VMOVAPS Z5, Z11
 	VMOVAPS Z5, Z7
@@ -2178,7 +3254,7 @@ begin19:
 	VMOVAPS Z5, Z9
 	VMOVAPS Z5, Z0
 
-begun20:
+begun22:
 	MOVQ      codes+40(FP), R10
 	VMOVUPS   192(R10), Z13
 	VMOVUPS   256(R10), Z14
@@ -2205,9 +3281,9 @@ begun20:
 	VPERMT2PS Z0, Z14, Z9
 	MOVQ      R9, R10
 
-group23:
+group25:
 	TESTQ        R8, R8
-	JLE          end22
+	JLE          end24
 	MOVQ         BX, R14
 	CMPQ         R14, R8
 	CMOVQGT      R8, R14
@@ -2228,7 +3304,7 @@ group23:
 	VMULPS       Z0, Z22, Z22
 	LEAQ         -2(DX)(R14*2), DX
 
-stripe21:
+stripe23:
 	PREFETCHT0 1024(AX)
 	VPMOVZXBD  (AX), Z0
 	VPSRLD     $0x04, Z0, Z14
@@ -2257,10 +3333,64 @@ stripe21:
 	ADDQ       $0x00000020, AX
 	ADDQ       $0x00000100, R10
 	DECQ       R14
-	JNE        stripe21
-	JMP        group23
+	JNE        stripe23
+	JMP        group25
 
-end22:
+end24:
+	MOVQ         rest+120(FP), R8
+	TESTQ        R8, R8
+	JEQ          whole26
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z1
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z1
+	VPMOVZXBD.Z  (AX), K1, Z0
+	VPSRLD       $0x04, Z0, Z14
+	VPERMPS      Z1, Z0, Z0
+	VPERMPS      Z1, Z14, Z14
+	VMULPS       (R10), Z0, Z1
+	VADDPS       Z1, Z10, K1, Z10
+	VMULPS       (R10)(R13*1), Z0, Z0
+	VADDPS       Z0, Z12, K1, Z12
+	VMULPS       64(R10), Z14, Z0
+	VADDPS       Z0, Z6, K2, Z6
+	VMULPS       64(R10)(R13*1), Z14, Z0
+	VADDPS       Z0, Z8, K2, Z8
+	TESTQ        R8, R8
+	JEQ          whole26
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R14
+	SHRQ         CL, R14
+	INCQ         DX
+	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (DI)(R14*4), Z22
+	VSUBPS       Z22, Z2, Z22
+	VMULPS       Z0, Z22, Z22
+	VPMOVZXBD.Z  16(AX), K1, Z0
+	VPSRLD       $0x04, Z0, Z1
+	VPERMPS      Z22, Z0, Z0
+	VPERMPS      Z22, Z1, Z1
+	VMULPS       128(R10), Z0, Z14
+	VADDPS       Z14, Z11, K1, Z11
+	VMULPS       128(R10)(R13*1), Z0, Z0
+	VADDPS       Z0, Z13, K1, Z13
+	VMULPS       192(R10), Z1, Z0
+	VADDPS       Z0, Z7, K2, Z7
+	VMULPS       192(R10)(R13*1), Z1, Z0
+	VADDPS       Z0, Z9, K2, Z9
+	TESTQ        R8, R8
+
+whole26:
 	VMOVAPS   Z10, Z0
 	VPERMT2PS Z6, Z3, Z0
 	VPERMT2PS Z6, Z4, Z10
@@ -2282,7 +3412,7 @@ end22:
 	VMOVUPS   Z7, 1152(R11)
 	VMOVUPS   Z13, 1216(R11)
 	DECQ      columns+88(FP)
-	JLE       end24
+	JLE       end27
 	MOVQ      qRow+96(FP), AX
 	ADDQ      q+0(FP), AX
 	MOVQ      AX, q+0(FP)
@@ -2295,29 +3425,29 @@ end22:
 	ADDQ      $0x00000100, R11
 	MOVQ      steps+8(FP), R8
 	XORQ      DX, DX
-	JMP       column18
+	JMP       column20
 
-end24:
+end27:
 	VZEROUPPER
 	RET
 
-fewer17:
-column25:
+fewer19:
+column28:
 	TESTQ   R12, R12
-	JEQ     begin26
+	JEQ     begin29
 	VMOVUPS (R11), Z6
 	VMOVUPS 64(R11), Z1
 	VMOVUPS 128(R11), Z7
 	VMOVUPS 192(R11), Z0
-	JMP     begun27
+	JMP     begun30
 
-begin26:
+begin29:
 	VMOVAPS Z5, Z6
 	VMOVAPS Z5, Z1
 	VMOVAPS Z5, Z7
 	VMOVAPS Z5, Z0
 
-begun27:
+begun30:
 	MOVQ      codes+40(FP), R10
 	VMOVUPS   192(R10), Z9
 	VMOVUPS   256(R10), Z10
@@ -2332,9 +3462,9 @@ begun27:
 	VPERMT2PS Z0, Z10, Z7
 	MOVQ      R9, R10
 
-group30:
+group33:
 	TESTQ        R8, R8
-	JLE          end29
+	JLE          end32
 	MOVQ         BX, R13
 	CMPQ         R13, R8
 	CMOVQGT      R8, R13
@@ -2355,7 +3485,7 @@ group30:
 	VMULPS       Z0, Z22, Z22
 	LEAQ         -2(DX)(R13*2), DX
 
-stripe28:
+stripe31:
 	PREFETCHT0 1024(AX)
 	VPMOVZXBD  (AX), Z0
 	VPSRLD     $0x04, Z0, Z10
@@ -2376,10 +3506,56 @@ stripe28:
 	ADDQ       $0x00000020, AX
 	ADDQ       $0x00000100, R10
 	DECQ       R13
-	JNE        stripe28
-	JMP        group30
+	JNE        stripe31
+	JMP        group33
 
-end29:
+end32:
+	MOVQ         rest+120(FP), R8
+	TESTQ        R8, R8
+	JEQ          whole34
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (SI)(R13*4), Z0
+	VBROADCASTSS (DI)(R13*4), Z1
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z1
+	VPMOVZXBD.Z  (AX), K1, Z0
+	VPSRLD       $0x04, Z0, Z10
+	VPERMPS      Z1, Z0, Z0
+	VPERMPS      Z1, Z10, Z10
+	VMULPS       (R10), Z0, Z0
+	VADDPS       Z0, Z8, K1, Z8
+	VMULPS       64(R10), Z10, Z0
+	VADDPS       Z0, Z6, K2, Z6
+	TESTQ        R8, R8
+	JEQ          whole34
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (SI)(R13*4), Z0
+	VBROADCASTSS (DI)(R13*4), Z22
+	VSUBPS       Z22, Z2, Z22
+	VMULPS       Z0, Z22, Z22
+	VPMOVZXBD.Z  16(AX), K1, Z0
+	VPSRLD       $0x04, Z0, Z1
+	VPERMPS      Z22, Z0, Z0
+	VPERMPS      Z22, Z1, Z1
+	VMULPS       128(R10), Z0, Z0
+	VADDPS       Z0, Z9, K1, Z9
+	VMULPS       192(R10), Z1, Z0
+	VADDPS       Z0, Z7, K2, Z7
+	TESTQ        R8, R8
+
+whole34:
 	VMOVAPS   Z8, Z0
 	VPERMT2PS Z6, Z3, Z0
 	VPERMT2PS Z6, Z4, Z8
@@ -2391,7 +3567,7 @@ end29:
 	VMOVUPS   Z1, 128(R11)
 	VMOVUPS   Z9, 192(R11)
 	DECQ      columns+88(FP)
-	JLE       end31
+	JLE       end35
 	MOVQ      qRow+96(FP), AX
 	ADDQ      q+0(FP), AX
 	MOVQ      AX, q+0(FP)
@@ -2404,9 +3580,9 @@ end29:
 	ADDQ      $0x00000100, R11
 	MOVQ      steps+8(FP), R8
 	XORQ      DX, DX
-	JMP       column25
+	JMP       column28
 
-end31:
+end35:
 	VZEROUPPER
 	RET
 
@@ -2483,9 +3659,9 @@ end2:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
+// func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·weightStripesAVX2S8(SB), NOSPLIT, $0-120
+TEXT ·weightStripesAVX2S8(SB), NOSPLIT, $0-128
 	MOVQ   q+0(FP), AX
 	MOVQ   scale+24(FP), SI
 	MOVQ   zero+32(FP), DI
@@ -2798,9 +3974,9 @@ end2:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
+// func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·weightStripesAVX2U8(SB), NOSPLIT, $0-120
+TEXT ·weightStripesAVX2U8(SB), NOSPLIT, $0-128
 	MOVQ   q+0(FP), AX
 	MOVQ   scale+24(FP), SI
 	MOVQ   zero+32(FP), DI
@@ -3113,9 +4289,9 @@ end2:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX2S4(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
+// func weightStripesAVX2S4(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·weightStripesAVX2S4(SB), NOSPLIT, $0-120
+TEXT ·weightStripesAVX2S4(SB), NOSPLIT, $0-128
 	MOVQ   q+0(FP), AX
 	MOVQ   scale+24(FP), SI
 	MOVQ   zero+32(FP), DI
@@ -3383,9 +4559,9 @@ end12:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX2U4(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int)
+// func weightStripesAVX2U4(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·weightStripesAVX2U4(SB), NOSPLIT, $0-120
+TEXT ·weightStripesAVX2U4(SB), NOSPLIT, $0-128
 	MOVQ   q+0(FP), AX
 	MOVQ   scale+24(FP), SI
 	MOVQ   zero+32(FP), DI

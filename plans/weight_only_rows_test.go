@@ -35,7 +35,7 @@ func TestWeightOnlyLinearLong(t *testing.T) {
 		case 0:
 			group = 32 << rng.IntN(8)
 		case 1:
-			m = rng.IntN(7)
+			m, n = rng.IntN(7), rng.IntN(40)
 			group = []int{32, 64, 128, 4096, max(1, k)}[rng.IntN(5)]
 		}
 		c, err := testcase.NewCase(testcase.NewSource(seed, testcase.Large), fmt.Sprintf(

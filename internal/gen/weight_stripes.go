@@ -41,10 +41,11 @@ func weightStripes(c *build.Context) {
 			if t.packed() {
 				doc = fmt.Sprintf("weights (q - zero) * scale to lanes, or to 0 unless there are more: of %d elements of x the even ones come first.", isa.bytes/2)
 			}
-			w := newWeightReader(c, isa, t, "weightStripes"+name, "x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow, zeroRow int)",
+			w := newWeightReader(c, isa, t, "weightStripes"+name, "x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow, zeroRow int, rest uint64)",
 				"weightStripes"+name+" adds the products of so many stripes of rows of x, xRow bytes apart, with", doc,
 				"There are so many columns of codes, scales and zero points, which lie bytes apart"+
-					either(t.widen == "", ".", "; where zero is nil there are no zero points."))
+					either(t.widen == "", ".", "; where zero is nil there are no zero points."),
+				either(isa.masks, "Bits of rest are elements of one more stripe, in the order of lanes in registers.", "What is no whole stripe is left: rest is not read."))
 			w.sums()
 			row := param(c, "xRow")
 			for count := most; count > 1; count-- {
@@ -118,6 +119,11 @@ func (w weightReader) stripes(count int, xRow reg.GPVirtual) {
 				w.add(x.at(row).Offset(v*bytes), weights, acc.vectors[row][v])
 			}
 		}, x, laneBytes)
+		w.rest(func(v int, weights reg.VecVirtual, within reg.Register) {
+			for row := range count {
+				w.add(x.at(row).Offset(v*bytes), weights, acc.vectors[row][v], within)
+			}
+		})
 	})
 	w.reorder(acc, w.interleave)
 	w.store(acc)
@@ -193,7 +199,7 @@ func (w weightReader) each(use func(v int, weights reg.VecVirtual), r rows, byte
 	c.Label(stripe)
 	c.PREFETCHT0(operand.Mem{Base: w.q, Disp: ahead * w.bytes})
 	for half := range w.s {
-		w.weights(half, use)
+		w.weights(half, nil, use)
 	}
 	c.ADDQ(operand.U32(w.bytes), w.q)
 	r.moveOn(c, operand.U32(bytes))
@@ -203,98 +209,26 @@ func (w weightReader) each(use func(v int, weights reg.VecVirtual), r rows, byte
 	c.Label(end)
 }
 
-// parameters loads those of the next half of a stripe.
-func (w weightReader) parameters(half int) {
-	number := w.c.GP64()
-	w.c.MOVQ(w.at, number)
-	w.c.SHRQ(reg.CL, number)
-	w.c.INCQ(w.at)
-	w.emit("VBROADCASTSS", operand.Mem{Base: w.scale, Index: number, Scale: 4}, w.s[half])
-	if w.z[half] != nil {
-		w.emit("VBROADCASTSS", operand.Mem{Base: w.zero, Index: number, Scale: 4}, w.z[half])
-	}
-	if w.table[half] != nil {
-		w.emit("VSUBPS", w.z[half], w.codes, w.table[half])
-		w.emit("VMULPS", w.s[half], w.table[half], w.table[half])
-	}
-}
-
-// weights makes those of half a stripe, of codes in a byte the even ones first.
-func (w weightReader) weights(half int, use func(v int, weights reg.VecVirtual)) {
-	vectors := stripeLanes / w.kernel.lanes / 2
-	if w.packed() {
-		for i := 0; i < vectors; i += 2 {
-			even, odd := w.evenAndOdd(half, operand.Mem{Base: w.q, Disp: (half*vectors + i) * w.kernel.lanes / 2})
-			use(half*vectors+i, even)
-			use(half*vectors+i+1, odd)
-		}
+// rest makes the weights of a stripe that is not whole.
+func (w weightReader) rest(use func(v int, weights reg.VecVirtual, within reg.Register)) {
+	if !w.isa.masks {
 		return
 	}
-	for i := range vectors {
-		v, x := half*vectors+i, w.vector()
-		w.emit(w.widen, operand.Mem{Base: w.q, Disp: v * w.kernel.lanes}, x)
-		w.toWeights(half, x)
-		use(v, x)
+	c, bits, end := w.c, param(w.c, "rest"), w.newLabel("whole")
+	c.TESTQ(bits, bits)
+	within := make(mask, stripeLanes/w.kernel.lanes)
+	for half := range w.s {
+		c.JEQ(operand.LabelRef(end))
+		for v := range within {
+			if v/(len(within)/2) == half {
+				within[v] = c.K()
+				c.KMOVW(bits.As32(), within[v])
+				c.SHRQ(operand.Imm(16), bits)
+			}
+		}
+		w.parameters(half)
+		w.weights(half, within, func(v int, weights reg.VecVirtual) { use(v, weights, within[v]) })
+		c.TESTQ(bits, bits)
 	}
-}
-
-// evenAndOdd makes the weights of codes that are two in a byte.
-func (w weightReader) evenAndOdd(half int, from operand.Mem) (even, odd reg.VecVirtual) {
-	even, odd = w.vector(), w.vector()
-	if table := w.table[half]; table != nil {
-		w.c.VPMOVZXBD(from, even)
-		w.c.VPSRLD(operand.Imm(4), even, odd)
-		w.c.VPERMPS(table, even, even) // the low 4 bits number a weight
-		w.c.VPERMPS(table, odd, odd)
-		return even, odd
-	}
-	w.emit(w.widen, from, even)
-	w.emit(w.shift, 4, even, odd)
-	w.emit("VPSLLD", 28, even, even)
-	w.emit(w.shift, 28, even, even)
-	w.toWeights(half, even)
-	w.toWeights(half, odd)
-	return even, odd
-}
-
-// toWeights makes weights of widened codes.
-func (w weightReader) toWeights(half int, x reg.VecVirtual) {
-	w.emit("VCVTDQ2PS", x, x)
-	if z := w.z[half]; z != nil {
-		w.emit("VSUBPS", z, x, x)
-	}
-	w.emit("VMULPS", w.s[half], x, x)
-}
-
-// interleave makes neighbours of even and odd elements.
-func (w weightReader) interleave(even, odd reg.VecVirtual) (low, high reg.VecVirtual) {
-	if w.low == nil {
-		lower, upper := w.pairOf("VUNPCKLPS", nil, even, odd), w.pairOf("VUNPCKHPS", nil, even, odd)
-		return w.pairOf("VPERM2F128", []any{0x20}, lower, upper), w.pairOf("VPERM2F128", []any{0x31}, lower, upper)
-	}
-	return w.permute(even, odd, w.low, w.high)
-}
-
-// part is the reverse.
-func (w weightReader) part(low, high reg.VecVirtual) (even, odd reg.VecVirtual) {
-	if w.low == nil {
-		even, odd = w.pairOf("VSHUFPS", []any{0x88}, low, high), w.pairOf("VSHUFPS", []any{0xDD}, low, high)
-		w.emit("VPERMPD", 0xD8, even, even)
-		w.emit("VPERMPD", 0xD8, odd, odd)
-		return even, odd
-	}
-	from := param(w.c, "codes")
-	order := [2]reg.VecVirtual{w.vector(), w.vector()}
-	for i, v := range order {
-		w.emit("VMOVUPS", operand.Mem{Base: from, Disp: (3 + i) * w.isa.bytes}, v)
-	}
-	return w.permute(low, high, order[0], order[1])
-}
-
-func (w weightReader) permute(a, b, first, second reg.VecVirtual) (reg.VecVirtual, reg.VecVirtual) {
-	v := w.vector()
-	w.emit("VMOVAPS", a, v)
-	w.c.VPERMT2PS(b, first, v)
-	w.c.VPERMT2PS(b, second, a)
-	return v, a
+	c.Label(end)
 }
