@@ -1,6 +1,10 @@
 package plans
 
-import "github.com/isobit-ml/isobit/cpu"
+import (
+	"slices"
+
+	"github.com/isobit-ml/isobit/cpu"
+)
 
 // Groups that lie side by side, such as the channels of a last axis: an
 // element of each lies next to one of the next. Rows of the elements of many
@@ -27,12 +31,14 @@ func (f *groupedPlan) tryColumns(c *call, many bool) int64 {
 		least = cpu.LeastColumns
 	case c.members.count() >= gatherFrom:
 		least = fewColumns
+	case c.members.count() >= gatherFrom/2 && inner > 0:
+		least = gatherFrom // such as tokens of images whose batch lies innermost: rows of a call for each member are short
 	}
 	if oneByOne || f.packed >= 0 || g.size[inner] < least {
 		return 0
 	}
 	for k := range kernelOperands {
-		if f.hasData(g, k) && g.stride[k][inner] != f.size[k] && (many || !f.isExpanded(g, k)) {
+		if f.hasData(g, k) && g.stride[k][inner] != f.size[k] && (many || !f.isExpanded(g, k) && !f.sparse(c, k)) {
 			return 0
 		}
 	}
@@ -61,6 +67,7 @@ func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 			f.groupParams(c, w, n, 1)
 		}
 		a.Wide = true
+		a.Stream = a.Stream && !f.copiesRows(c)              // what is stored is read again
 		a.Ahead = f.aheadAlong(&c.members, c.members.dims-1) // the next row
 		many := fold.columnExtremes != nil && n >= cpu.LeastColumns
 		position := 0
@@ -73,6 +80,7 @@ func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 				f.aimAtRow(c, w, a, cur, i, n)
 				a.Sums = sums.Row(position % fold.lanes)
 				kernel(int(n), 0, a)
+				f.putRow(c, w, cur, i, n)
 				position++
 			}
 		})
@@ -94,8 +102,8 @@ func (f *groupedPlan) aimAtRow(c *call, w *worker, a *cpu.Args, cur *cursor, i, 
 	for k := range a.In {
 		if !f.param[k] {
 			a.In[k].P, a.In[k].Stride = members.along(cur.at[k], k, inner, i), a.In[k].DType.Size()
-			if f.hasData(members, k) && f.isExpanded(&c.groups, k) {
-				f.copier[k].run(w.copied.of(k), a.In[k].P, 0, groups)
+			if f.hasData(members, k) && k < dataInputs && c.groups.apart(k, f.size[k]) {
+				f.copier[k].run(w.copied.of(k), a.In[k].P, c.groups.stride[k][c.groups.dims-1], groups)
 				a.In[k].P = w.copied.of(k)
 			}
 		}
@@ -103,6 +111,30 @@ func (f *groupedPlan) aimAtRow(c *call, w *worker, a *cpu.Args, cur *cursor, i, 
 	for k := range a.Out {
 		a.Out[k].P, a.Out[k].Stride = members.along(cur.at[firstOutput+k], firstOutput+k, inner, i), a.Out[k].DType.Size()
 	}
+	if f.copiesRows(c) {
+		a.Out[0].P = w.copied.of(dataInputs)
+	}
+}
+
+// copiesRows reports whether rows of the output are copied to it, since its elements lie apart.
+func (f *groupedPlan) copiesRows(c *call) bool {
+	return f.hasData(&c.members, firstOutput) && c.groups.apart(firstOutput, f.size[firstOutput])
+}
+
+// putRow copies what a kernel left of a row to such an output.
+func (f *groupedPlan) putRow(c *call, w *worker, cur *cursor, i, groups int64) {
+	if g, m := &c.groups, &c.members; f.copiesRows(c) {
+		row := m.along(cur.at[firstOutput], firstOutput, m.dims-1, i)
+		f.copier[dataInputs].run(w.copied.of(dataInputs), row, g.stride[firstOutput][g.dims-1], groups)
+	}
+}
+
+// sparse reports whether an operand has groups side by side with few gaps, such as every second column: a row of them
+// is copied before the kernel takes it, or after.
+func (f *groupedPlan) sparse(c *call, k int) bool {
+	g, m, size := &c.groups, &c.members, f.size[k]
+	step := g.stride[k][g.dims-1]
+	return slices.Contains(copiedOperands[:], k) && step > 0 && step <= 4*size && m.stride[k][m.dims-1] >= step*g.size[g.dims-1]
 }
 
 // groupParams makes the parameters of n groups from the worker's cursor of

@@ -12,13 +12,16 @@ import (
 // first, so that a kernel has long runs.
 
 const (
-	copySize   = 8192 // elements of a piece
-	copiedPad  = 8    // elements between groups: groups a power of 2 apart would share sets of the cache
-	shortCopy  = 128  // elements: shorter runs are worth copying
-	shortRow   = 16   // elements: rows of no more are copied column by column,
-	acrossRow  = 64   // or of no more than this, where columns are nearer to each other than elements of a row
-	leastEach  = 32   // bytes: rows that are one number, of so many, are copied row by row
-	copiedRows = copySize + gatherGroups*copiedPad
+	copySize   = 8192    // elements of a piece
+	copiedSize = 1 << 18 // bytes of the largest one: of rows that are gathered across
+	copiedPad  = 8       // elements between groups: groups a power of 2 apart would share sets of the cache
+	shortCopy  = 128     // elements: shorter runs are worth copying
+	shortRow   = 16      // elements: rows of no more are copied column by column,
+	acrossRow  = 64      // or of no more than this, where columns are nearer to each other than elements of a row
+	setStep    = 1024    // bytes: lines multiples of this apart share few sets of a cache
+	lineSize   = 64      // bytes
+	leastEach  = 32      // bytes: rows that are one number, of so many, are copied row by row
+	copiedRows = copiedSize/8 + gatherGroups*copiedPad
 )
 
 // copying is what a call copies before it computes.
@@ -128,10 +131,8 @@ func (p *copier) wholeRows(l *layout, outer int, row, rows int64, own, theirs un
 			p.run(unsafe.Add(own, at*p.size), unsafe.Add(theirs, l.offsetWithin(outer, at)), step, line)
 		}
 		cpu.RepeatFirst(unsafe.Slice((*byte)(own), rows*row*p.size), int(row*p.size))
-	case sideBySide && p.back:
-		p.transpose(theirs, step, own, row*p.size, rows, row)
 	case sideBySide:
-		p.transpose(own, row*p.size, theirs, step, row, rows)
+		p.across(own, row*p.size, theirs, step, row, rows)
 	case line <= shortRow || row <= acrossRow && max(apart, -apart) < max(step, -step):
 		for c := range row {
 			p.column(unsafe.Add(own, c*p.size), row*p.size, unsafe.Add(theirs, l.offsetWithin(outer, c)), apart, rows)
@@ -139,6 +140,30 @@ func (p *copier) wholeRows(l *layout, outer int, row, rows int64, own, theirs un
 	default:
 		for r := range rows {
 			p.run(unsafe.Add(own, r*row*p.size), unsafe.Add(theirs, r*apart), step, row)
+		}
+	}
+}
+
+// across copies rows that lie side by side; in our memory they lie ownStep bytes apart. Rows, or elements of one, that
+// are a power of 2 apart share sets of the cache, so that it takes squares with few of those.
+func (p *copier) across(own unsafe.Pointer, ownStep int64, theirs unsafe.Pointer, theirStep, row, rows int64) {
+	high, wide := rows, row
+	switch {
+	case row <= acrossRow:
+	case p.back && theirStep%setStep == 0:
+		high, wide = lineSize/p.size, 8
+	case !p.back && ownStep%setStep == 0:
+		high, wide = 8, 128
+	}
+	for at := int64(0); at < row; at += wide {
+		for r := int64(0); r < rows; r += high {
+			n, m := min(wide, row-at), min(high, rows-r)
+			mine, its := unsafe.Add(own, r*ownStep+at*p.size), unsafe.Add(theirs, r*p.size+at*theirStep)
+			if p.back {
+				p.transpose(its, theirStep, mine, ownStep, m, n)
+			} else {
+				p.transpose(mine, ownStep, its, theirStep, n, m)
+			}
 		}
 	}
 }

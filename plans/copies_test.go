@@ -37,7 +37,7 @@ func TestCopiedPieces(t *testing.T) {
 		"dequantize_per_token_backward grad_output=bf16$ q=s8 zero_point=i32 qmin=-128 qmax=127",
 		"choose_qparams_per_token x=f32$ qmin=-128 qmax=127",
 	}
-	for _, shape := range []string{"[2,3,60,28]", "[40,2,9,30]", "[9000,2]", "[2,8193]", "[1,3,2,1500]", "[30,5,400,6]", "[700,3,7,2]", "[114,29,3]"} {
+	for _, shape := range []string{"[2,3,60,28]", "[40,2,9,30]", "[9000,2]", "[2,8193]", "[1,3,2,1500]", "[30,5,400,6]", "[700,3,7,2]", "[114,29,3]", "[256,259]", "[1,260,512]", "[3,40,28,20]"} {
 		for _, text := range texts {
 			text = strings.ReplaceAll(text, "$", shape)
 			t.Run(text, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/cpu"
@@ -34,13 +35,53 @@ func (f *groupedPlan) tryGather(c *call, longest int64) int64 {
 			c.sources[i].copies(m, k, f.size[k])
 		}
 	}
-	c.groupsPerTile = min(gatherGroups, ceilDiv(g.size[g.dims-1], c.parts(g.count()*m.count(), 2)))
+	c.groupsPerTile, c.gathered = min(gatherGroups, ceilDiv(g.size[g.dims-1], c.parts(g.count()*m.count(), 2))), 0
+	if unit := f.acrossRows(c); unit > 0 && m.count() > c.gatherSize() {
+		c.groupsPerTile = min(c.groupsPerTile, max(1, copySize/unit))
+		c.gathered = max(1, copySize/c.groupsPerTile/unit) * unit
+	}
 	return c.tilesOfGroups() * c.blocks
+}
+
+// acrossRows returns how many members are so many rows of an operand that lies across them that whole lines of memory are
+// read, or as many as there is room for: a multiple of the number of lanes. It is 0 where none does, or where groups of
+// another operand lie side by side, which are taken together.
+func (f *groupedPlan) acrossRows(c *call) (members int64) {
+	room := int64(math.MaxInt64)
+	for i, k := range copiedOperands {
+		if c.sources[i].dims > 0 {
+			room = min(room, copiedSize/f.size[k])
+		}
+		if g := &c.groups; g.size[g.dims-1] > 1 && f.hasData(g, k) && g.stride[k][g.dims-1] == f.size[k] {
+			return 0
+		}
+	}
+	for i, k := range copiedOperands {
+		l, size := &c.sources[i], f.size[k]
+		inner := l.dims - 1
+		if inner < 1 || l.stride[0][inner-1] != size || l.stride[0][inner] == 0 {
+			continue
+		}
+		row, rows := l.size[inner], min(l.size[inner-1], lineSize/size)
+		for ; rows > 1 && rows*row > room; rows /= 2 {
+		}
+		for row *= rows; row%cpu.Lanes > 0; row *= 2 {
+		}
+		if row <= room {
+			members = max(members, row)
+		}
+	}
+	return members
 }
 
 // gatherSize returns how many elements of each group a call of a kernel takes: a multiple
 // of the number of lanes.
-func (r *reducing) gatherSize() int64 { return copySize / r.groupsPerTile / cpu.Lanes * cpu.Lanes }
+func (r *reducing) gatherSize() int64 {
+	if r.gathered > 0 {
+		return r.gathered
+	}
+	return copySize / r.groupsPerTile / cpu.Lanes * cpu.Lanes
+}
 
 // gathered is the members [at, at+n) of some groups, which follow the first one.
 type gathered struct{ first, groups, at, n int64 }
@@ -53,8 +94,8 @@ func gatherJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 		first, groups := c.tileOfGroups(number / c.blocks)
 		begin := block * cpu.StripeBlock
 		end := min(begin+cpu.StripeBlock, c.members.count())
-		for at := begin; at < end; at += c.gatherSize() {
-			part := gathered{first, groups, at, min(c.gatherSize(), end-at)}
+		for at := begin; at < end; {
+			part := gathered{first, groups, at, min(c.gatherSize()-at%c.gatherSize(), end-at)}
 			f.copyMembers(c, w, part, copyInputs)
 			a := f.armGathered(c, w, part)
 			a.Runs.Keep = at > begin
@@ -62,6 +103,7 @@ func gatherJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 			if writes {
 				f.copyMembers(c, w, part, copyOutput)
 			}
+			at += part.n
 		}
 		fold.end(c, w, first, block, groupResults(w, fold, int(groups)))
 	}
@@ -112,11 +154,7 @@ func (p *copier) sideBySide(l *layout, cur *cursor, k int, part gathered, own un
 	step, done := l.stride[k][l.dims-1], int64(0)
 	l.walk(cur, part.at, part.at+part.n, kernelOperands, func(run int64) {
 		mine := unsafe.Add(own, done*p.size)
-		if p.back {
-			p.transpose(cur.at[k], step, mine, pitch, part.groups, run)
-		} else {
-			p.transpose(mine, pitch, cur.at[k], step, run, part.groups)
-		}
+		p.across(mine, pitch, cur.at[k], step, run, part.groups)
 		done += run
 	})
 }

@@ -12,6 +12,7 @@ type reducing struct {
 	members       layout // the elements of the first group
 	blocks        int64  // of each group
 	groupsPerTile int64  // of groups that lie side by side, or are short
+	gathered      int64  // of each group that a call takes of groups that are gathered, if not as many as usual
 	tilesPerJob   int64
 	tilesCopied   bool // their elements are copied first
 	runsCopied    bool // runs of inputs that are expanded are

@@ -125,30 +125,32 @@ func TestParametersAcrossTheOutput(t *testing.T) {
 	}
 }
 
-// The same for sums and extremes along an image's channels.
+// The same for sums and extremes along an image's channels, and of images.
 func TestReductionsAcrossMemory(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	for _, size := range [][3]int64{{1, 1, 9}, {2, 3, 20}, {1, 16, 512}, {3, 17, 513}, {2, 40, 1100}, {1, 5, 70000}} {
-		dims := tensor.ShapeString(size[:])
-		x, plainX := crossed(r, size[0], size[1], size[2])
-		dy, plainDy := crossed(r, size[0], size[1], size[2])
-		scale, zero := random(r, size[1]), random(r, size[1])
-		gradients := "fake_quantize_per_channel_backward grad_output=f32" + dims + " axis=1 qmin=-8 qmax=7 zero_point=f32 grad_scale=f32 grad_zero_point=f32"
-		want := outputs(t, gradients, plainDy, plainX, scale, zero)
-		requireSame(t, outputs(t, gradients, dy, plainX, scale, zero), want)
-		requireSame(t, outputs(t, gradients, plainDy, x, scale, zero), want)
-		requireSame(t, outputs(t, gradients, dy, x, scale, zero), want)
+	for _, size := range [][3]int64{{1, 1, 9}, {2, 3, 20}, {1, 16, 512}, {3, 17, 513}, {2, 40, 1100}, {1, 5, 70000}, {2, 33, 4100}, {2, 20, 1024}} {
+		for axis := range 2 {
+			dims := tensor.ShapeString(size[:])
+			x, plainX := crossed(r, size[0], size[1], size[2])
+			dy, plainDy := crossed(r, size[0], size[1], size[2])
+			scale, zero := random(r, size[axis]), random(r, size[axis])
+			gradients := fmt.Sprintf("fake_quantize_per_channel_backward grad_output=f32%s axis=%d qmin=-8 qmax=7 zero_point=f32 grad_scale=f32 grad_zero_point=f32", dims, axis)
+			want := outputs(t, gradients, plainDy, plainX, scale, zero)
+			requireSame(t, outputs(t, gradients, dy, plainX, scale, zero), want)
+			requireSame(t, outputs(t, gradients, plainDy, x, scale, zero), want)
+			requireSame(t, outputs(t, gradients, dy, x, scale, zero), want)
 
-		// With the gradient of the input across, beside inputs that are not.
-		plan, err := plans.Select(0, plans.MustParse(gradients), plans.Preference{})
-		require.NoError(t, err)
-		dx, _ := crossed(r, size[0], size[1], size[2])
-		gradScale, gradZero := tensor.New(tensor.F32, size[1]), tensor.New(tensor.F32, size[1])
-		workspace := make([]byte, plan.WorkspaceSize())
-		require.NoError(t, plan.Run(0, workspace, []tensor.View{plainDy, plainX, scale, zero, dx, gradScale, gradZero}))
-		requireSame(t, []tensor.View{straightened(dx), gradScale, gradZero}, want)
+			// With the gradient of the input across, beside inputs that are not.
+			plan, err := plans.Select(0, plans.MustParse(gradients), plans.Preference{})
+			require.NoError(t, err)
+			dx, _ := crossed(r, size[0], size[1], size[2])
+			gradScale, gradZero := tensor.New(tensor.F32, size[axis]), tensor.New(tensor.F32, size[axis])
+			workspace := make([]byte, plan.WorkspaceSize())
+			require.NoError(t, plan.Run(0, workspace, []tensor.View{plainDy, plainX, scale, zero, dx, gradScale, gradZero}))
+			requireSame(t, []tensor.View{straightened(dx), gradScale, gradZero}, want)
 
-		choose := "choose_qparams_per_channel x=f32" + dims + " axis=1 qmin=-128 qmax=127"
-		requireSame(t, outputs(t, choose, x), outputs(t, choose, plainX))
+			choose := fmt.Sprintf("choose_qparams_per_channel x=f32%s axis=%d qmin=-128 qmax=127", dims, axis)
+			requireSame(t, outputs(t, choose, x), outputs(t, choose, plainX))
+		}
 	}
 }
