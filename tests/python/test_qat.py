@@ -137,6 +137,7 @@ def test_a_served_layer_stays_as_it_was_made(name):
     layer(x)
     served = convert(layer, inplace=True)  # which copies nothing before
     want = served(x)
+    assert not any(module.training for module in served.modules())
     with torch.no_grad():
         for name, t in (*layer.named_parameters(), *layer.named_buffers()):
             if not name.endswith("_enabled"):  # a dynamic quantizer is served as it is
