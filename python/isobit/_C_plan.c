@@ -218,7 +218,7 @@ static int find_workspace(workspace *w, uint64_t size, const tensor_arg *on_gpu)
     return 0;
   }
   if (posix_memalign(&w->heap, ALIGN, size)) {
-    PyErr_NoMemory();
+    PyErr_Format(PyExc_MemoryError, "isobit: no memory for a workspace of %llu bytes", (unsigned long long)size);
     return -1;
   }
   use_huge_pages(w->heap, (int64_t)size);

@@ -45,6 +45,12 @@ def test_a_result_that_no_memory_holds_says_its_shape():
         isobit.affine_grid(torch.zeros(1, 2, 3), [1, 1, 2**31, 2**31])
 
 
+def test_a_workspace_that_no_memory_holds_says_its_size():
+    n = 2**45
+    with pytest.raises(MemoryError, match=r"no memory for a workspace of \d{15} bytes"):
+        isobit.embedding_backward(torch.ones(1, 1).expand(n, 1), torch.zeros(1, dtype=torch.int64).expand(n), 3)
+
+
 @pytest.mark.parametrize("device", ("cpu", "meta"))
 def test_a_negative_extent_is_said_by_the_ops_of_torch(device):
     """To which no function of ours comes first."""

@@ -32,6 +32,7 @@ BATCHES = {
     "far from 0": lambda: [draw(300, 30) * 0.1 + 7],
     "outliers": lambda: [torch.cat([draw(30000), torch.tensor([300.0, -200.0])])],
     "long tail": lambda: [draw(300, 100).exp()],
+    "a few below": lambda: [torch.cat([draw(400000), torch.tensor([-40.0, -30.0, -20.0])])],
     "a few": lambda: [draw(7)],
     "several": lambda: [draw(3000, seed=i) * (i + 1) for i in range(4)],
     "two values": lambda: [torch.tensor([1.0, 2.0])],

@@ -22,6 +22,51 @@ def test_import_loads_no_library():
     assert python(program).strip() == "True"
 
 
+def test_whatever_is_called_first_loads_it():
+    """In a child each, of a process that did not."""
+    python("""
+        import os
+        import torch
+        import isobit
+        from isobit import _C
+
+        def refuses(call, *arguments):
+            try:
+                call(1, *arguments)
+            except RuntimeError as error:
+                assert "not a handle" in str(error), error
+            else:
+                raise AssertionError
+
+        torch.set_num_threads(1)
+        x, text = torch.ones(2, 2), "quantize_per_tensor x=f32[2] zero_point=none q=s8 qmin=-8 qmax=7"
+        for call in (
+            lambda: isobit.Plan(text),
+            lambda: _C.plan_call((1, 2, 0, (False,)), (x,), True),  # of another load
+            lambda: isobit.linear(x, x),
+            lambda: isobit.linear(x, x.requires_grad_()).sum().backward(),
+            lambda: isobit.fake_quantize_per_tensor_affine(x.to("meta"), 0.1, 0, -8, 7),
+            isobit.support,
+            isobit.info,
+            lambda: isobit.set_num_threads(2),
+            lambda: refuses(_C.plan_describe),
+            lambda: refuses(_C.plan_destroy),
+            lambda: refuses(_C.plan_workspace_size),
+            _C.generation,
+            _C.version,
+        ):
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    call()
+                    status = int(not _C.is_loaded())
+                finally:
+                    os._exit(status)
+            assert os.waitpid(child, 0)[1] == 0, call.__code__.co_firstlineno
+    """)
+
+
 def test_import_without_a_library():
     """Importing works; the first call says what is missing."""
     program = """

@@ -225,6 +225,21 @@ def test_learned_scales_are_float32_whatever_the_default_is():
     assert fake.scale.dtype == torch.float32
 
 
+def test_a_learned_range_has_no_smaller_scale_than_eps():
+    config = {"dtype": "int4", "granularity": "per_tensor", "range_learning": True, "is_dynamic": False}
+    fake = FakeQuantize.from_config(config, eps=0.5)
+    fake(draw(3, 4) * 1e-3)
+    assert fake.scale.item() == 0.5
+
+
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16), ids=str)
+def test_a_first_batch_in_16_bits_sets_what_its_values_in_32_do(dtype):
+    x = draw(30, 40, dtype=dtype)
+    narrow, wide = LearnableFakeQuantize(), LearnableFakeQuantize()
+    narrow(x), wide(x.float())
+    assert_same(narrow.scale, wide.scale)
+
+
 def test_the_first_batch_has_a_count_that_is_rounded_once():
     n = (1 << 26) + (1 << 24) + 5  # a sum of that many ones in float32 is another number
     fake = LearnableFakeQuantize(-128, 127)

@@ -55,6 +55,15 @@ def test_a_shape_of_negative_extents_is_an_error():
                 make(shape=(-3, 4), **keywords)
 
 
+def test_other_channels_than_were_seen_are_refused():
+    """Where nothing is observed, too: a scale of 1 stands in only for those of which nothing was seen."""
+    fake = FakeQuantize(ch_axis=1, **CHANNELS)
+    fake(draw(3, 4))
+    for module in (fake.eval(), convert(fake)):
+        with pytest.raises(ValueError, match=r"scale has shape \[4\]; want \[5\]"):
+            module(draw(3, 5))
+
+
 def test_a_shape_without_the_axis_is_an_error():
     with pytest.raises(ValueError, match=r"ch_axis is 1; want -1 to 0 for shape \[8\]"):
         PerChannelMinMaxObserver(1, shape=[8])

@@ -235,6 +235,14 @@ def test_switched_within_compiled_code():
     assert not q.is_faking()
 
 
+@pytest.mark.filterwarnings("error")
+def test_what_is_switched_off_lets_anything_pass():
+    new = torch.nn.Sequential(FakeQuantize(), LearnableFakeQuantize())
+    new.apply(isobit.nn.disable_observer).apply(isobit.nn.disable_fake_quant)
+    for x in (draw(3), torch.arange(3)):
+        assert new.train()(x) is x and new.eval()(x) is x
+
+
 def test_a_copy_takes_the_switches_of_a_state():
     q = FakeQuantize(MovingAverageMinMaxObserver)
     q.disable_fake_quant()

@@ -152,6 +152,17 @@ def test_can_implement():
         plan.can_implement(np.ones(5, np.float32), np.float32([1]), None, q)
 
 
+def test_a_plan_that_was_destroyed():
+    """Which is no mistake in an argument, so no ValueError."""
+    handle = isobit._C.plan_create(PROBLEM, None, 0, 0)
+    assert isobit._C.plan_workspace_size(handle) == 0
+    isobit._C.plan_destroy(handle)
+    for call in (isobit._C.plan_destroy, isobit._C.plan_describe, isobit._C.plan_workspace_size):
+        with pytest.raises(RuntimeError, match="is not a handle, or was destroyed") as raised:
+            call(handle)
+        assert not isinstance(raised.value, ValueError)
+
+
 def test_wrong_kinds_for_a_plan():
     text = "quantize_per_tensor x=f32[6] zero_point=none q=s8 qmin=-8 qmax=7"
     for argument, values in (

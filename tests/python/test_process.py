@@ -127,6 +127,26 @@ def test_flush_to_zero_while_loading():
     assert int(python(program)) == 512 * 2048
 
 
+def test_others_run_during_a_long_call():
+    """Python's other threads, which this one keeps from running otherwise: numpy's arrays come without a call of torch's."""
+    plan = isobit.Plan("matmul input=f32[600,600] other=f32[600,600] bias=none y=f32")
+    x, y = numpy.ones((600, 600), numpy.float32), numpy.empty((600, 600), numpy.float32)
+    plan.run(x, x, None, y)
+    start, ran, before = threading.Event(), threading.Event(), sys.getswitchinterval()
+    other = threading.Thread(target=lambda: (start.wait(), ran.set()))
+    other.start()
+    sys.setswitchinterval(100)
+    try:
+        start.set()
+        early = ran.is_set()
+        for _ in range(100):  # until the system has let the other one run
+            plan.run(x, x, None, y)
+        assert ran.is_set() and not early
+    finally:
+        sys.setswitchinterval(before)
+        other.join()
+
+
 def test_many_threads_at_once():
     want = everything()
     results, failures = [], []

@@ -103,7 +103,8 @@ def test_a_layer_has_one_result_trained_and_served(name, bias):
 def test_inputs_that_have_no_integer_product():
     """Each column has a scale; codes are not all of int8's, though their zero point is 0."""
     columns = observed(MinMaxObserver, dtype=torch.int8, qscheme=CHANNEL, ch_axis=-1)
-    for activation in (columns, LearnableFakeQuantize(-100, 200), LearnableFakeQuantize(-200, 100)):
+    ranges = ((-100, 128), (-129, 100), (-100, 200), (-200, 100))
+    for activation in (columns, *(LearnableFakeQuantize(*codes) for codes in ranges)):
         fakes = {"activation_fake_quantizer": activation, "weight_fake_quantizer": LAYERS["learned"][2]()}
         layer, x = FakeQuantizedLinear(21, 6, **fakes), draw(4, 21)
         want, served = layer(x), convert(layer)
@@ -136,6 +137,7 @@ def test_a_served_layer_stays_as_it_was_made(name):
     layer(x)
     served = convert(layer, inplace=True)  # which copies nothing before
     want = served(x)
+    assert not any(module.training for module in served.modules())
     with torch.no_grad():
         for name, t in (*layer.named_parameters(), *layer.named_buffers()):
             if not name.endswith("_enabled"):  # a dynamic quantizer is served as it is

@@ -41,6 +41,12 @@ def test_rows_are_those_of_the_table(config, dtype):
     assert table(INDICES[0]).dtype == dtype
 
 
+def test_a_padding_row_is_not_trained():
+    table = prepare(torch.nn.Embedding(ROWS, COLUMNS, padding_idx=2), embedding=INT8)
+    table(torch.tensor([2, 1, 2, 0])).sum().backward()
+    assert table.weight.grad.any(1).tolist() == [True, True, False, False, False]
+
+
 @pytest.mark.parametrize("scale", (0.0, -1.0, 1e-9, 1e-42, float("inf"), float("-inf"), float("nan")))
 @pytest.mark.parametrize("dtype", (torch.float32, torch.float16, torch.bfloat16))
 def test_scales_that_make_negative_zeros(dtype, scale):

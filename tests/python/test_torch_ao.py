@@ -12,6 +12,8 @@ import torch.ao.quantization as ao
 from isobit.nn import FakeQuantize, LearnableFakeQuantize, PerChannelMinMaxObserver
 from kit import assert_same, draw
 
+NAMES = ("ch_axis", "dtype", "is_dynamic", "is_per_channel", "qscheme", "quant_min", "quant_max")
+
 
 @pytest.mark.parametrize("keywords", ({}, {"dtype": torch.qint8, "reduce_range": True}, {"averaging_constant": 0.5}))
 def test_fake_quantize_is_torch_aos(keywords):
@@ -24,7 +26,7 @@ def test_fake_quantize_is_torch_aos(keywords):
         a.square().sum().backward(), b.square().sum().backward()
         assert torch.equal(x.grad, y.grad)
     assert_same(ours.scale, theirs.scale)
-    for name in ("ch_axis", "dtype", "is_dynamic", "is_per_channel", "qscheme", "quant_min", "quant_max"):
+    for name in NAMES:
         assert getattr(ours, name) == getattr(theirs, name), name
     theirs.disable_observer()
     other = FakeQuantize(**keywords, rounding="reciprocal")
@@ -34,6 +36,16 @@ def test_fake_quantize_is_torch_aos(keywords):
     fresh = FakeQuantize(**keywords, rounding="reciprocal")
     fresh.load_state_dict(ao.FakeQuantize(**keywords).state_dict())
     assert fresh.activation_post_process.is_new() and fresh.observer_enabled
+
+
+def test_names_of_a_fake_quantizer_of_channels_are_torch_aos():
+    given = {"dtype": torch.qint8, "qscheme": torch.per_channel_symmetric, "ch_axis": 1}
+    ours = FakeQuantize(PerChannelMinMaxObserver, quant_min=-128, quant_max=127, **given)
+    theirs = ao.FakeQuantize(ao.PerChannelMinMaxObserver, quant_min=-128, quant_max=127, **given)
+    for name in NAMES:
+        assert getattr(ours, name) == getattr(theirs, name), name
+    for name in ("ch_axis", "dtype", "qscheme", "quant_min", "quant_max"):
+        assert getattr(ours.activation_post_process, name) == getattr(theirs.activation_post_process, name), name
 
 
 CHANNELS = {"dtype": torch.qint8, "qscheme": torch.per_channel_affine, "quant_min": -128, "quant_max": 127}
@@ -119,6 +131,7 @@ def test_observers_of_torch_ao_can_be_used():
         y = ours(x)
         theirs(x)
         assert_same(ours.scale, theirs.scale)
+        assert ours.zero_point.dtype == torch.int32  # theirs may be int64
         assert (y - theirs(x)).abs().max() <= theirs.scale.max()
         assert_same(isobit.nn.convert(ours)(x), ours.eval()(x))
     with pytest.raises(ValueError, match="qscheme is torch.per_channel_affine_float_qparams; want one of"):

@@ -64,7 +64,7 @@ class FakeQuantizedLinear(torch.nn.Linear):
     @classmethod
     def from_linear(cls, linear: torch.nn.Linear, **keywords: Any) -> FakeQuantizedLinear:
         """The layer with the parameters of another, which it shares."""
-        layer = cls(linear.in_features, linear.out_features, linear.bias is not None, device="meta", **keywords)
+        layer = cls(linear.in_features, linear.out_features, device="meta", **keywords)
         layer.weight, layer.bias = linear.weight, linear.bias
         return layer.train(linear.training)
 

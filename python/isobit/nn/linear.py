@@ -46,7 +46,7 @@ class QuantizedLinear(torch.nn.Linear):
         codes, scale, _ = quantize_per_token_dynamic(self.weight, torch.int8, quant_min=_LOW, quant_max=_HIGH)
         tensors = {"weight_codes": codes, "weight_scale": scale.reshape(-1)}
         if self.bias is not None:
-            tensors["bias"] = self.bias.detach().clone()
+            tensors["bias"] = self.bias.clone()
         return tensors
 
     def served(self) -> ServedLinear:
