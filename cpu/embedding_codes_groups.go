@@ -8,7 +8,8 @@ import "github.com/isobit-ml/isobit/tensor"
 const (
 	loadedGroups = 4  // by a vector of AVX2
 	mostGroups   = 16 // of AVX-512
-	leastGroup   = 3  // of so many columns a vector of AVX2 has no more groups than it loads, and 16 are some vectors
+	leastGroup   = 3  // of so many columns a vector of AVX2 has no more groups than it loads
+	leastOf16    = 2  // 16 groups of so many columns are two vectors of AVX-512
 
 	// Of so many columns groups are summed as fast one after the other.
 	groupInPlace  = 2 * groupUnit
@@ -28,11 +29,11 @@ func (s *rowSum) takesManyGroups(c *WeightRows, columns, most int64) bool {
 	if s == nil {
 		return false
 	}
-	least := int64(loadedGroups)
+	least, group := int64(loadedGroups), int64(leastGroup)
 	if s.needs == AVX512 {
-		least = 2
+		least, group = 2, leastOf16
 	}
-	return s.out == tensor.F32 && c.GroupSize >= leastGroup && c.GroupSize < most &&
+	return s.out == tensor.F32 && c.GroupSize >= group && c.GroupSize < most &&
 		ceilDiv(columns, c.GroupSize) >= least && c.Scale.Contiguous() && (c.Zero.P == nil || c.Zero.Contiguous())
 }
 
