@@ -68,8 +68,8 @@ func copyBytes(to unsafe.Pointer, apart int64, from unsafe.Pointer, stride int64
 var doublePair doublePairKernel = pairProductAVX2F64
 
 var codeSums = []rowSum{
-	{needs: AVX512, in: tensor.S8, out: tensor.F32, least: 1, codes: sumCodesAVX512S8},
-	{needs: AVX512, in: tensor.U8, out: tensor.F32, least: 1, codes: sumCodesAVX512U8},
+	{needs: AVX512, in: tensor.S8, out: tensor.F32, least: 16, codes: sumCodesAVX512S8},
+	{needs: AVX512, in: tensor.U8, out: tensor.F32, least: 16, codes: sumCodesAVX512U8},
 	{needs: AVX512, in: tensor.S4, out: tensor.F32, least: 16, halves: true, codes: sumCodesAVX512S4},
 	{needs: AVX512, in: tensor.U4, out: tensor.F32, least: 16, halves: true, codes: sumCodesAVX512U4},
 	{needs: AVX2, in: tensor.S8, out: tensor.F32, least: 8, codes: sumCodesAVX2S8},

@@ -88,7 +88,7 @@ func codeRows(floats []Row[func(*EmbeddingSums)], termsOf func(tensor.DType) ten
 
 func (b *codeBags) run(m *EmbeddingSums) {
 	if b.takes(m) {
-		b.sumCodes(m, b.direct, groupInPlace)
+		b.sumCodes(m, b.direct, b.direct.manyBelow(m, groupInPlace))
 	} else {
 		b.inFloats(m)
 	}
@@ -106,7 +106,8 @@ func (b *codeBags) takes(m *EmbeddingSums) bool {
 	// its page with this row or the one before; else nothing may be mapped there.
 	near := min(c.GroupSize, columns) >= groupUnit || c.Weight.RowStride <= smallestPage
 	// Of short groups that are taken one by one a row is read many times: copies are read faster.
-	once := c.GroupSize >= min(2*groupUnit, columns) || b.direct.takesManyGroups(c, columns, groupInPlace) && c.Rows*c.Weight.RowStride <= nearCodes
+	once := c.GroupSize >= min(2*groupUnit, columns) || b.direct.takesManyGroups(c, columns, groupInPlace) &&
+		(b.direct.needs == AVX512 || c.Rows*c.Weight.RowStride <= nearCodes)
 	return b.direct.takesGroups(c, columns) && parameters && near && once && m.Out.Contiguous()
 }
 
@@ -127,7 +128,7 @@ func (b *codeBags) sumCodes(m *EmbeddingSums, by *rowSum, most int64) {
 		columns := min(group-column%group, all.Columns-at)
 		m.groups = nil
 		if many && all.Columns-at >= by.least {
-			columns = blockColumns(all.Columns-at, by.least)
+			columns = by.manyColumns(column, all.Columns-at, group)
 			m.groups = &m.Scratch.groupsOf
 			m.groups.set(column, columns, group, all.Column+all.Columns)
 		}

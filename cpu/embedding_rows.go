@@ -213,11 +213,14 @@ func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
 }
 
 // blockColumns returns how many of some columns a block takes, so that the last one has the fewest at least.
-func blockColumns(columns, least int64) int64 {
-	if columns > Block && columns < Block+least {
+func blockColumns(columns, least int64) int64 { return partOf(columns, Block, least) }
+
+// partOf is the same of parts of most columns.
+func partOf(columns, most, least int64) int64 {
+	if columns > most && columns < most+least {
 		return columns - least
 	}
-	return min(Block, columns)
+	return min(most, columns)
 }
 
 // isOneChunk reports whether no column was taken from more rows than a chunk has. The

@@ -6,64 +6,64 @@ package cpu
 
 // sumCodesAVX512S8 is sumRowsAVX512F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,
 // lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.
-// With AVX2 groups may be, for each column, the number of its scale from scale on, and then, for each, that of the
-// first of four numbers, which are the row's and among which are those of a vector that begins with it.
+// groups may be, for each column, the number of its scale from scale on, of which a tile has 16 at most; then, with AVX2,
+// for each that of the first of four numbers, which are the row's and among which are those of a vector that begins with it.
 //
 //go:noescape
 func sumCodesAVX512S8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int, groups *int32) int
 
 // sumCodesAVX512U8 is sumRowsAVX512F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,
 // lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.
-// With AVX2 groups may be, for each column, the number of its scale from scale on, and then, for each, that of the
-// first of four numbers, which are the row's and among which are those of a vector that begins with it.
+// groups may be, for each column, the number of its scale from scale on, of which a tile has 16 at most; then, with AVX2,
+// for each that of the first of four numbers, which are the row's and among which are those of a vector that begins with it.
 //
 //go:noescape
 func sumCodesAVX512U8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int, groups *int32) int
 
 // sumCodesAVX512S4 is sumRowsAVX512F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,
 // lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.
-// With AVX2 groups may be, for each column, the number of its scale from scale on, and then, for each, that of the
-// first of four numbers, which are the row's and among which are those of a vector that begins with it.
+// groups may be, for each column, the number of its scale from scale on, of which a tile has 16 at most; then, with AVX2,
+// for each that of the first of four numbers, which are the row's and among which are those of a vector that begins with it.
 //
 //go:noescape
 func sumCodesAVX512S4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int, groups *int32) int
 
 // sumCodesAVX512U4 is sumRowsAVX512F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,
 // lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.
-// With AVX2 groups may be, for each column, the number of its scale from scale on, and then, for each, that of the
-// first of four numbers, which are the row's and among which are those of a vector that begins with it.
+// groups may be, for each column, the number of its scale from scale on, of which a tile has 16 at most; then, with AVX2,
+// for each that of the first of four numbers, which are the row's and among which are those of a vector that begins with it.
 //
 //go:noescape
 func sumCodesAVX512U4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int, groups *int32) int
 
 // sumCodesAVX2S8 is sumRowsAVX2F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,
 // lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.
-// With AVX2 groups may be, for each column, the number of its scale from scale on, and then, for each, that of the
-// first of four numbers, which are the row's and among which are those of a vector that begins with it.
+// groups may be, for each column, the number of its scale from scale on, of which a tile has 16 at most; then, with AVX2,
+// for each that of the first of four numbers, which are the row's and among which are those of a vector that begins with it.
 //
 //go:noescape
 func sumCodesAVX2S8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int, groups *int32) int
 
 // sumCodesAVX2U8 is sumRowsAVX2F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,
 // lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.
-// With AVX2 groups may be, for each column, the number of its scale from scale on, and then, for each, that of the
-// first of four numbers, which are the row's and among which are those of a vector that begins with it.
+// groups may be, for each column, the number of its scale from scale on, of which a tile has 16 at most; then, with AVX2,
+// for each that of the first of four numbers, which are the row's and among which are those of a vector that begins with it.
 //
 //go:noescape
 func sumCodesAVX2U8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int, groups *int32) int
 
 // sumCodesAVX2S4 is sumRowsAVX2F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,
 // lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.
-// With AVX2 groups may be, for each column, the number of its scale from scale on, and then, for each, that of the
-// first of four numbers, which are the row's and among which are those of a vector that begins with it.
+// groups may be, for each column, the number of its scale from scale on, of which a tile has 16 at most; then, with AVX2,
+// for each that of the first of four numbers, which are the row's and among which are those of a vector that begins with it.
 //
 //go:noescape
 func sumCodesAVX2S4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int, groups *int32) int
 
 // sumCodesAVX2U4 is sumRowsAVX2F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,
 // lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.
-// With AVX2 groups may be, for each column, the number of its scale from scale on, and then, for each, that of the
-// first of four numbers, which are the row's and among which are those of a vector that begins with it.
+// groups may be, for each column, the number of its scale from scale on, of which a tile has 16 at most; then, with AVX2,
+// for each that of the first of four numbers, which are the row's and among which are those of a vector that begins with it.
 //
 //go:noescape
 func sumCodesAVX2U4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int, groups *int32) int

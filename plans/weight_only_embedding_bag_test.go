@@ -52,6 +52,8 @@ func TestBagsOfCodes(t *testing.T) {
 		{61, 6, 420, 5},
 		{100, 12, 420, 5},
 		{263, 28, 420, 5},
+		{400, 12, 1100, 1},
+		{200, 48, 420, 5},
 	}
 	seed, r := 0, rand.New(rand.NewPCG(1, 1))
 	for _, codes := range []string{"s8", "u8", "s4", "u4"} {

@@ -31,16 +31,16 @@ func (s *rowSum) codesFunction() {
 		"factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int, groups *int32) int",
 		name+" is sumRows"+s.isa.name+"F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,",
 		"lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.",
-		"With AVX2 groups may be, for each column, the number of its scale from scale on, and then, for each, that of the",
-		"first of four numbers, which are the row's and among which are those of a vector that begins with it.")
+		"groups may be, for each column, the number of its scale from scale on, of which a tile has 16 at most; then, with AVX2,",
+		"for each that of the first of four numbers, which are the row's and among which are those of a vector that begins with it.")
 	s.tile, s.advance, s.takesFew = s.sumTile, s.advanceSum, true
 	groups := vectorsTo(8)
 	if !s.isa.masks {
 		groups = append(pairsTo(8), 1) // each row reads scales, of few a register has positions
 		s.positions, s.scales = s.param("positions"), param(s.c, "scale")
 		s.c.SUBQ(s.scales, s.param("zero"))
-		s.allocGroups(groups[0])
 	}
+	s.allocGroups(groups[0])
 	s.lists()
 	s.results(groups, s.notTooMany)
 }
@@ -62,7 +62,11 @@ func (s *rowSum) addCodes(sum value, begin func(at, row reg.GPVirtual), add func
 	scale, zero := s.vector(), s.vector()
 	loops := s.rowLoops()
 	addTerm := func(v int, from memory) { add(s.termOf(s.loadCodes(from), scale, zero), v) }
-	if s.grouped {
+	switch {
+	case s.grouped && s.isa.masks:
+		s.permutedGroups(loops, begin, add)
+		return
+	case s.grouped:
 		var row reg.Register
 		loops(func(at, _ reg.GPVirtual) {
 			begin(at, nil)
@@ -142,16 +146,14 @@ func (s *rowSum) termOf(codes, scale, zero reg.VecVirtual) reg.VecVirtual {
 
 // oneLoop reports whether a loop serves rows without factors and without zero points, too, with masks: loops of their own
 // take 0.8 of the time, and as much code again.
-func (s *rowSum) oneLoop() bool { return s.terms != nil && s.isa.masks && s.group > 4 }
+func (s *rowSum) oneLoop() bool {
+	return s.isa.masks && (s.grouped || s.terms != nil && s.group > 4)
+}
 
 // roundedRows emits the addition of rows whose terms are of 16 bits, where the mode asks for results of these.
 func (s *rowSum) roundedRows(sum value, summed string) {
 	c, rounded, whole := s.c, s.newLabel("rounded"), s.newLabel("whole")
-	others := sumBF16 | sumF16
-	if !s.isa.masks {
-		others |= sumGrouped
-	}
-	branch(c.TESTQ, operand.U32(others), s.param("mode"), c.JNE, rounded)
+	branch(c.TESTQ, operand.U32(sumBF16|sumF16|sumGrouped), s.param("mode"), c.JNE, rounded)
 	c.Label(whole)
 	s.rarely(func() {
 		c.Label(rounded)
@@ -170,9 +172,7 @@ func (s *rowSum) roundedRows(sum value, summed string) {
 				c.JMP(operand.LabelRef(summed))
 			})
 		}
-		if !s.isa.masks {
-			s.groupedRows(sum, summed)
-		}
+		s.groupedRows(sum, summed)
 	})
 }
 
@@ -301,6 +301,9 @@ func (s *rowSum) parameters(row operand.Mem, scale, zero reg.VecVirtual) {
 // askParameters asks for the lines that have those of a row.
 func (s *rowSum) askParameters(row reg.GPVirtual) {
 	at := s.parameter("scale", row)
+	if s.grouped && s.isa.masks {
+		s.c.ADDQ(s.columnGroups.before, at.Base)
+	}
 	s.c.PREFETCHT0(at)
 	if !s.centred {
 		s.c.PREFETCHT0(s.zeroOf(at, row))

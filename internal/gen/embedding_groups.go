@@ -5,14 +5,26 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Rows of codes in short groups, without masks: of the parameters of a row, one after the other, each vector loads the
-// four from a group on, of which each column takes its own.
+// Rows of codes in short groups. With masks a register has the parameters of all groups of a tile, of which each column takes
+// its own. Without, of the parameters of a row, one after the other, each vector loads the four from a group on.
 
 // columnGroups has, of each vector of a tile, which of four parameters its columns take, then how many bytes lie before these.
-type columnGroups struct{ chosen, before operand.Mem }
+// With masks it has which of those that are loaded columns take, and how many bytes lie before a tile's.
+type columnGroups struct {
+	chosen, before operand.Mem
+	numbers        value
+	loaded         reg.OpmaskVirtual
+}
 
 // allocGroups makes room for the vectors of a tile, of which there are most at the most.
 func (s *rowSum) allocGroups(most int) {
+	if s.isa.masks {
+		s.columnGroups = columnGroups{before: s.c.AllocLocal(8), loaded: s.c.K()}
+		for range most {
+			s.columnGroups.numbers = append(s.columnGroups.numbers, s.vector())
+		}
+		return
+	}
 	s.columnGroups.chosen = s.c.AllocLocal(most * (s.isa.bytes + 8))
 	s.columnGroups.before = s.columnGroups.chosen.Offset(most * s.isa.bytes)
 }
@@ -21,6 +33,10 @@ func (s *rowSum) allocGroups(most int) {
 func (s *rowSum) setGroups() {
 	c, of, first, before := s.c, s.c.GP64(), s.vector(), s.c.GP64()
 	c.MOVQ(s.param("groups"), of)
+	if s.isa.masks {
+		s.setNumbers(of)
+		return
+	}
 	for v := range s.group {
 		group := s.shiftedPlace(operand.Mem{Base: of, Disp: v * s.lanes * 4}, v, 4)
 		begins := memory{group.Offset(columnNumbers * 4)}
@@ -37,9 +53,14 @@ func (s *rowSum) setGroups() {
 
 // groupedRows emits the addition of rows in groups, which less than a vector has none of.
 func (s *rowSum) groupedRows(sum value, summed string) {
-	if s.shifted.few == nil {
+	if s.shifted.few == nil && s.tail == nil {
 		s.grouped = true
-		s.addAll(sum, s.out, summed)
+		if s.isa.masks {
+			s.addCentred(sum, s.out, summed)
+			s.addRows(sum, s.out)
+		} else {
+			s.addAll(sum, s.out, summed)
+		}
 		s.grouped = false
 	}
 	s.c.JMP(operand.LabelRef(summed))
@@ -59,4 +80,59 @@ func (s *rowSum) groupParameters(row reg.Register, v int, scale, zero reg.VecVir
 		s.emit("VPERMILPS", chosen, zero, zero)
 		s.emit("VCVTDQ2PS", zero, zero)
 	}
+}
+
+// setNumbers sets those of a tile's columns, whose groups are listed, and which parameters are loaded.
+func (s *rowSum) setNumbers(of reg.GPVirtual) {
+	c, place := s.c, func(v int) operand.Mem {
+		return s.shiftedPlace(operand.Mem{Base: of, Disp: v * s.lanes * 4}, v, 4).Mem
+	}
+	before, count, first := c.GP64(), c.GP64(), s.vector()
+	c.MOVL(place(0), before.As32())
+	s.emit("VPBROADCASTD", memory{place(0)}, first)
+	for v, numbers := range s.columnGroups.numbers[:s.group] {
+		s.emit("VMOVDQU32", memory{place(v)}, numbers)
+		s.emit("VPSUBD", first, numbers, numbers)
+	}
+	c.MOVL(place(s.group-1).Offset(4*(s.lanes-1)), count.As32())
+	c.SUBQ(before, count)
+	bits := c.GP64()
+	c.MOVQ(operand.I32(-2), bits)
+	c.SHLXQ(count, bits, bits)
+	c.NOTQ(bits)
+	c.KMOVW(bits.As32(), s.columnGroups.loaded)
+	c.SHLQ(operand.Imm(2), before)
+	c.MOVQ(before, s.columnGroups.before)
+}
+
+// permutedGroups emits the addition of rows in groups with masks.
+func (s *rowSum) permutedGroups(loops func(begin func(at, row reg.GPVirtual), take func(v int, from memory)),
+	begin func(at, row reg.GPVirtual), add func(term any, v int)) {
+	scales, zeros := s.vector(), s.vector()
+	take := s.loadCodes
+	if s.packed() {
+		values := s.codeNumbers()
+		take = func(from memory) reg.VecVirtual { return s.permuted(values, from) }
+	}
+	load := func(name string, row operand.Mem, to reg.VecVirtual) {
+		at := s.parameter(name, row)
+		s.c.ADDQ(s.columnGroups.before, at.Base)
+		s.emit("VMOVUPS_Z", memory{at}, s.columnGroups.loaded, to)
+	}
+	loops(func(at, row reg.GPVirtual) {
+		begin(at, row)
+		load("scale", operand.Mem{Base: at}, scales)
+		if !s.centred {
+			load("zero", operand.Mem{Base: at}, zeros)
+			s.emit("VCVTDQ2PS", zeros, zeros)
+		}
+	}, func(v int, from memory) {
+		scale, zero, numbers := s.vector(), s.vector(), s.columnGroups.numbers[v]
+		codes := take(from)
+		s.emit("VPERMPS", scales, numbers, scale)
+		if !s.centred {
+			s.emit("VPERMPS", zeros, numbers, zero)
+		}
+		add(s.termOf(codes, scale, zero), v)
+	})
 }

@@ -85,7 +85,7 @@ func (s *rowSum) shiftedTiles(groups []int) {
 			c.JLE(operand.LabelRef(done))
 			c.ADDQ(operand.U32(s.rowBytes(width)), s.rows)
 			s.advance(func(bytes int) { c.ADDQ(operand.I32(width*bytes), s.param("to")) })
-			if s.codes != nil && !s.isa.masks {
+			if s.codes != nil {
 				s.when(sumGrouped, func() { c.ADDQ(operand.U32(width*4), s.param("groups")) })
 			}
 			c.JMP(operand.LabelRef(next))
@@ -178,7 +178,7 @@ func (s *rowSum) shift(moved reg.GPVirtual) {
 		s.c.SARQ(operand.Imm(1), moved)
 	}
 	s.c.LEAQ(operand.Mem{Base: s.rows, Index: moved, Scale: uint8(max(1, s.rowBytes(1)))}, s.shifted.lastRows)
-	if s.codes != nil && !s.isa.masks {
+	if s.codes != nil {
 		s.when(sumGrouped, s.setGroups)
 	}
 }

@@ -14,13 +14,7 @@ import (
 // permutedRows emits the addition of rows whose values are a vector.
 func (s *rowSum) permutedRows(loops func(begin func(at, row reg.GPVirtual), take func(v int, from memory)),
 	begin func(at, row reg.GPVirtual), add func(term any, v int), scale, zero reg.VecVirtual) {
-	numbers, values := s.vector(), s.vector()
-	s.emit("VMOVDQU32", s.laneNumbers(), numbers)
-	if s.codes == s4 {
-		s.emit("VPSLLD", 28, numbers, numbers)
-		s.emit("VPSRAD", 28, numbers, numbers)
-	}
-	s.emit("VCVTDQ2PS", numbers, numbers)
+	numbers, values := s.codeNumbers(), s.vector()
 	loops(func(at, row reg.GPVirtual) {
 		begin(at, row)
 		s.parameters(operand.Mem{Base: at}, scale, zero)
@@ -29,13 +23,30 @@ func (s *rowSum) permutedRows(loops func(begin func(at, row reg.GPVirtual), take
 			s.emit("VMOVAPS", rounded, values)
 		}
 	}, func(v int, from memory) {
-		// Each byte is loaded twice, the second time with the upper half in the place of the lower one.
-		codes, upper := s.loadCodes(from), s.vector()
-		s.emit("VPSLLQ", 28, codes, upper)
-		s.emit("VPORD", upper, codes, codes)
-		s.emit("VPERMPS", values, codes, codes)
-		add(codes, v)
+		add(s.permuted(values, from), v)
 	})
+}
+
+// codeNumbers returns the numbers that codes stand for.
+func (s *rowSum) codeNumbers() reg.VecVirtual {
+	numbers := s.vector()
+	s.emit("VMOVDQU32", s.laneNumbers(), numbers)
+	if s.codes == s4 {
+		s.emit("VPSLLD", 28, numbers, numbers)
+		s.emit("VPSRAD", 28, numbers, numbers)
+	}
+	s.emit("VCVTDQ2PS", numbers, numbers)
+	return numbers
+}
+
+// permuted loads the values of a vector of codes: each byte twice, the second time with the upper half in the place of the
+// lower one.
+func (s *rowSum) permuted(values reg.VecVirtual, from memory) reg.VecVirtual {
+	codes, upper := s.loadCodes(from), s.vector()
+	s.emit("VPSLLQ", 28, codes, upper)
+	s.emit("VPORD", upper, codes, codes)
+	s.emit("VPERMPS", values, codes, codes)
+	return codes
 }
 
 // hasValues reports whether the terms of a tile are looked up. Fewer columns, and terms of f16, whose words take more to become

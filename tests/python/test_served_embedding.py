@@ -8,11 +8,12 @@ from isobit.nn import convert, prepare
 from kit import assert_same
 from nn_models import INT8
 
-ROWS, COLUMNS = 5, 40
+ROWS, COLUMNS = 5, 80
 CONFIGS = {
     "rows": INT8,
     "bytes": {"dtype": torch.uint8, "granularity": "per_channel", "is_symmetric": False},
     "packed groups": {"dtype": "int4", "group_size": 8},
+    "many groups": {"dtype": torch.int8, "granularity": "per_group", "group_size": 4, "is_symmetric": False},
     "short groups": {"dtype": "uint4", "group_size": 2, "is_symmetric": False},
     "tensor": {"dtype": torch.int8, "granularity": "per_tensor", "is_dynamic": False},
     "float8": {"dtype": torch.float8_e4m3fn, "granularity": "per_row"},

@@ -37,6 +37,7 @@ def _unpacked(codes: Tensor, low: int, columns: int) -> Tensor:
 
 
 _FEW_GROUPS = 16  # of a row
+_SHORT_GROUP = 3  # columns: of as many, kernels sum any groups of a row at once, into f32
 
 
 class ServedFakeQuantize(FakeQuantizer):
@@ -184,7 +185,8 @@ class ServedWeight(FollowsData):
 
     def _are_sums(self) -> bool:
         """Whether a bag of one row has that row's bits, and takes less time: where no element is -0, which no sum is, as
-        where scales are above 0, and so large that codes stand for normal numbers or 0, and where rows have few groups."""
+        where scales are above 0, and so large that codes stand for normal numbers or 0, and where kernels take a
+        row's groups at once, or these are few."""
         codes, scale = member(self, "codes"), member(self, "scale")
         if type(codes) is not Tensor or not codes.is_cpu or scale is None or not self.has_groups():
             return False
@@ -194,6 +196,7 @@ class ServedWeight(FollowsData):
         of, seen, are = self._judged
         if of is not scale or seen != version:
             few = scale.numel() <= _FEW_GROUPS * self.shape[0]
+            few = few or self.dtype == torch.float32 and scale.numel() * _SHORT_GROUP <= self.shape.numel()
             are = few and bool((scale.double() >= torch.finfo(self.dtype).tiny).all())
             self._judged = scale, version, are
         return are
