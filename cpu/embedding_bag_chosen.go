@@ -188,16 +188,35 @@ func (s *ChosenSums[C]) Finish(scratch *Scratch) {
 		}
 		*sum = tree.Sum()
 	}
+	if !s.Late {
+		s.storeSlots(scratch)
+		return
+	}
 	for slot, row := range s.Rows {
 		sums, to := s.Sums[slot*s.Width:][:s.Width], s.row(row)
-		if !s.Late {
-			storeRow(s.Type.gatherType, to, sums)
-			continue
-		}
 		for i, count := range s.Counts[slot*s.Width:][:s.Width] {
 			if count != 0 {
 				Store(to.At(int64(i)), sums[i:i+1])
 			}
+		}
+	}
+}
+
+// storeSlots stores the sums of all slots: rows of 16 bits shorter than kernels take are converted many at once.
+func (s *ChosenSums[C]) storeSlots(scratch *Scratch) {
+	if s.Width >= wholeVectors || s.Out.DType.Size() == int64(unsafe.Sizeof(C(0))) {
+		for slot, row := range s.Rows {
+			storeRow(s.Type.gatherType, s.row(row), s.Sums[slot*s.Width:][:s.Width])
+		}
+		return
+	}
+	size := s.Out.DType.Size()
+	some := Span{scratch.block(0), size, s.Out.DType}
+	for slot, each := 0, Block/s.Width; slot < len(s.Rows); slot += each {
+		rows := s.Rows[slot:min(slot+each, len(s.Rows))]
+		storeRow(s.Type.gatherType, some, s.Sums[slot*s.Width:][:len(rows)*s.Width])
+		for i, row := range rows {
+			CopyRow(s.row(row), some.At(int64(i*s.Width)), int64(s.Width))
 		}
 	}
 }

@@ -20,6 +20,7 @@ const (
 	largeTable         = 8        // rows for each position, from which on there may be more choices:
 	largePerPosition   = 10       // for each position, of f32 and f64,
 	lateLarge          = 5        // and of 16 bits, where slots are given late
+	manyPerRow         = 6        // positions for each row, from which on there may be more choices of 16 bits
 	chosenMost         = 64 << 20 // bytes of sums, or of counts, apart from the gradient
 	countedPerPosition = 32       // elements of the gradient for each position, where all are counted
 	choiceCost         = 4        // a choice takes as long to read as so many positions,
@@ -74,9 +75,11 @@ func newChosenSums(e *bagBackward, dtype tensor.DType, columns int64) *chosenSum
 }
 
 // mostChoices returns of how many choices this is faster. Where a row of 16 bits has a slot from the start, it is
-// stored again from there.
+// stored again from there, which takes long where rows are many.
 func (s *chosenSums) mostChoices(dtype tensor.DType) int64 {
 	switch large := s.rows >= largeTable*s.positions; {
+	case dtype != s.compute && !s.late && s.positions >= manyPerRow*s.rows:
+		return s.positions
 	case dtype != s.compute && !s.late:
 		return s.positions / 3
 	case large && s.late:

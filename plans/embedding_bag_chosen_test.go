@@ -16,10 +16,10 @@ import (
 func TestChosenIsAdded(t *testing.T) {
 	defer plans.SetParallelCost(1)()
 	for i, s := range []struct{ bags, indices, rows, columns int }{
-		{1, 400, 5, 300}, {3, 40, 30, 5}, {256, 3000, 2, 7}, {257, 3000, 2, 7}, {257, 3000, 40, 7}, {300, 2000, 48000, 3}, {300, 2600, 9, 290}, {40, 900, 2000, 9}, {300, 1500, 1600, 18}, {20, 40, 400, 18},
+		{1, 400, 5, 300}, {3, 40, 30, 5}, {256, 3000, 2, 7}, {257, 3000, 2, 7}, {257, 3000, 40, 7}, {300, 2000, 48000, 3}, {300, 2600, 9, 290}, {40, 900, 2000, 9}, {300, 1500, 1600, 18}, {20, 40, 400, 18}, {100, 3000, 100, 15},
 	} {
 		r := rand.New(rand.NewPCG(uint64(i), 5))
-		for _, dtype := range []string{"f32", "f64", "bf16"} {
+		for _, dtype := range []string{"f32", "f64", "bf16", "f16"} {
 			for _, index := range []string{"i32", "i64"} {
 				text := fmt.Sprintf("embedding_bag_backward grad_output=%[1]s[%[2]d,%[3]d] indices=%[4]s[%[5]d] offsets=i64[%[6]d] chosen=i64 grad_weight=%[1]s[%[7]d,%[3]d] mode=max include_last_offset=true padding_idx=1",
 					dtype, s.bags, s.columns, index, s.indices, s.bags+1, s.rows)
