@@ -18,7 +18,7 @@ type (
 	// many, share a scale.
 	weightCodes struct {
 		multiply func(q *byte, steps, shift int, scale, zero, codes, x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow, zeroRow int, rest uint64)
-		pack     func(q *byte, steps, shift int, scale, zero, codes, to *float32, apart int) // nil: bytes are packed
+		pack     func(q *byte, steps, shift int, scale, zero, codes, to *float32, apart int, rest uint64) // nil: bytes are packed
 	}
 )
 
@@ -104,7 +104,7 @@ type weightRun struct {
 	shared bool   // weightCodes take the groups
 	shift  int    // positions p to p+31, p a multiple of 32, have scale number p/32 >> shift
 	few    bool   // rows of x are multiplied with weights in registers
-	rest   uint64 // of them, what multiply takes of the last stripe
+	rest   uint64 // what kernels take of the last stripe
 	deep   int64  // positions that all rows are multiplied over before the next positions
 }
 
@@ -135,6 +135,14 @@ func (r *weightRow) restOf(n int64) (bits uint64) {
 		bits |= 1 << (i&^31 | i&1<<4 | i&31>>1)
 	}
 	return bits
+}
+
+// restFrom are the bits of the last stripe of so many positions, where kernels take it and it is not whole.
+func (r *weightRun) restFrom(size int64) uint64 {
+	if size%Lanes == 0 {
+		return 0
+	}
+	return r.rest
 }
 
 // forKernels reports whether kernels take a tile.
@@ -273,10 +281,6 @@ func (r *weightRun) multiplySlice(n, i, count, k, size int64) {
 	if !r.scalesAsTheyAre() {
 		scaleRow = int64(len(scales)) / count * 4
 	}
-	rest := r.rest
-	if size%Lanes == 0 {
-		rest = 0
-	}
 	zero, zeroRow := &zeros[0], 0
 	switch {
 	case r.Zero.P != nil:
@@ -286,7 +290,7 @@ func (r *weightRun) multiplySlice(n, i, count, k, size int64) {
 	}
 	r.kernels.multiply(r.codes(n+i, k, size, r.direct), int(size/Lanes), r.shift, &scales[0], zero, r.halves,
 		r.packed(r.M0*width+k), int(width*4), int(r.M1-r.M0), &r.s.lanes[i][0], int(k),
-		int(count), int(r.Weight.RowStride), int(scaleRow), zeroRow, rest)
+		int(count), int(r.Weight.RowStride), int(scaleRow), zeroRow, r.restFrom(size))
 }
 
 // multiplyRest adds those of the positions that whole stripes leave: fewer than there are of these (weightRest).

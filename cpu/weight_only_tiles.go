@@ -82,10 +82,12 @@ func (r *weightRun) multiplyPart(n, count, column, k int64) {
 // packWeights packs weights of row n from position k on.
 func (r *weightRun) packWeights(to *float32, steps int, n, k, size int64) {
 	whole := int64(0)
-	if r.shared && size >= Lanes {
-		whole = size / Lanes * Lanes
+	if r.shared && (r.rests || size >= Lanes) {
+		if whole = size; !r.rests {
+			whole = size / Lanes * Lanes
+		}
 		scales, zeros := r.group(n, k, whole, 1)
-		r.kernels.pack(r.codes(n, k, whole, r.packs), int(whole/Lanes), r.shift, &scales[0], &zeros[0], r.halves, to, r.apart(steps))
+		r.kernels.pack(r.codes(n, k, whole, r.packs), int(whole/Lanes), r.shift, &scales[0], &zeros[0], r.halves, to, r.apart(steps), r.restFrom(size))
 	}
 	if whole < size {
 		row := r.s.row[:size-whole]

@@ -1263,9 +1263,9 @@ end59:
 	VZEROUPPER
 	RET
 
-// func packWeightsAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
+// func packWeightsAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·packWeightsAVX512S8(SB), NOSPLIT, $0-64
+TEXT ·packWeightsAVX512S8(SB), NOSPLIT, $0-72
 	MOVQ q+0(FP), AX
 	MOVQ scale+24(FP), SI
 	MOVQ zero+32(FP), DI
@@ -1327,6 +1327,59 @@ stripe1:
 	JMP        group3
 
 end2:
+	MOVQ         rest+64(FP), BX
+	TESTQ        BX, BX
+	JEQ          whole4
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	SHRQ         $0x10, BX
+	VXORPS       X0, X0, X0
+	VMOVUPS      Z0, 64(R9)
+	VMOVUPS      Z0, 64(R9)(R10*1)
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z0
+	VBROADCASTSS (DI)(R8*4), Z1
+	VPMOVSXBD.Z  (AX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMOVAPS.Z    Z2, K1, Z2
+	VMOVUPS      Z2, (R9)
+	VPMOVSXBD.Z  16(AX), K2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMOVAPS.Z    Z2, K2, Z2
+	VMOVUPS      Z2, (R9)(R10*1)
+	TESTQ        BX, BX
+	JEQ          whole4
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	SHRQ         $0x10, BX
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (DI)(R8*4), Z3
+	VPMOVSXBD.Z  32(AX), K1, Z0
+	VCVTDQ2PS    Z0, Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVUPS      Z0, 64(R9)
+	VPMOVSXBD.Z  48(AX), K2, Z0
+	VCVTDQ2PS    Z0, Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K2, Z0
+	VMOVUPS      Z0, 64(R9)(R10*1)
+	TESTQ        BX, BX
+
+whole4:
 	VZEROUPPER
 	RET
 
@@ -2589,9 +2642,9 @@ end59:
 	VZEROUPPER
 	RET
 
-// func packWeightsAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
+// func packWeightsAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·packWeightsAVX512U8(SB), NOSPLIT, $0-64
+TEXT ·packWeightsAVX512U8(SB), NOSPLIT, $0-72
 	MOVQ q+0(FP), AX
 	MOVQ scale+24(FP), SI
 	MOVQ zero+32(FP), DI
@@ -2653,6 +2706,59 @@ stripe1:
 	JMP        group3
 
 end2:
+	MOVQ         rest+64(FP), BX
+	TESTQ        BX, BX
+	JEQ          whole4
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	SHRQ         $0x10, BX
+	VXORPS       X0, X0, X0
+	VMOVUPS      Z0, 64(R9)
+	VMOVUPS      Z0, 64(R9)(R10*1)
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z0
+	VBROADCASTSS (DI)(R8*4), Z1
+	VPMOVZXBD.Z  (AX), K1, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMOVAPS.Z    Z2, K1, Z2
+	VMOVUPS      Z2, (R9)
+	VPMOVZXBD.Z  16(AX), K2, Z2
+	VCVTDQ2PS    Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMULPS       Z0, Z2, Z2
+	VMOVAPS.Z    Z2, K2, Z2
+	VMOVUPS      Z2, (R9)(R10*1)
+	TESTQ        BX, BX
+	JEQ          whole4
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	SHRQ         $0x10, BX
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (DI)(R8*4), Z3
+	VPMOVZXBD.Z  32(AX), K1, Z0
+	VCVTDQ2PS    Z0, Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVUPS      Z0, 64(R9)
+	VPMOVZXBD.Z  48(AX), K2, Z0
+	VCVTDQ2PS    Z0, Z0
+	VSUBPS       Z3, Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K2, Z0
+	VMOVUPS      Z0, 64(R9)(R10*1)
+	TESTQ        BX, BX
+
+whole4:
 	VZEROUPPER
 	RET
 
@@ -3586,9 +3692,9 @@ end35:
 	VZEROUPPER
 	RET
 
-// func packWeightsAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
+// func packWeightsAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·packWeightsAVX512Packed(SB), NOSPLIT, $0-64
+TEXT ·packWeightsAVX512Packed(SB), NOSPLIT, $0-72
 	MOVQ    q+0(FP), AX
 	MOVQ    scale+24(FP), SI
 	MOVQ    zero+32(FP), DI
@@ -3656,6 +3762,61 @@ stripe1:
 	JMP        group3
 
 end2:
+	MOVQ         rest+64(FP), BX
+	TESTQ        BX, BX
+	JEQ          whole4
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	SHRQ         $0x10, BX
+	VXORPS       X0, X0, X0
+	VMOVUPS      Z0, 64(R9)
+	VMOVUPS      Z0, 64(R9)(R10*1)
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z0
+	VBROADCASTSS (DI)(R8*4), Z1
+	VSUBPS       Z1, Z2, Z1
+	VMULPS       Z0, Z1, Z1
+	VPMOVZXBD.Z  (AX), K1, Z0
+	VPSRLD       $0x04, Z0, Z5
+	VPERMPS      Z1, Z0, Z0
+	VPERMPS      Z1, Z5, Z5
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVAPS.Z    Z5, K2, Z5
+	VMOVAPS      Z0, Z1
+	VPERMT2PS    Z5, Z3, Z1
+	VPERMT2PS    Z5, Z4, Z0
+	VMOVUPS      Z1, (R9)
+	VMOVUPS      Z0, (R9)(R10*1)
+	TESTQ        BX, BX
+	JEQ          whole4
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	SHRQ         $0x10, BX
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Z0
+	VBROADCASTSS (DI)(R8*4), Z5
+	VSUBPS       Z5, Z2, Z5
+	VMULPS       Z0, Z5, Z5
+	VPMOVZXBD.Z  16(AX), K1, Z0
+	VPSRLD       $0x04, Z0, Z1
+	VPERMPS      Z5, Z0, Z0
+	VPERMPS      Z5, Z1, Z1
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVAPS.Z    Z1, K2, Z1
+	VMOVAPS      Z0, Z2
+	VPERMT2PS    Z1, Z3, Z2
+	VPERMT2PS    Z1, Z4, Z0
+	VMOVUPS      Z2, 64(R9)
+	VMOVUPS      Z0, 64(R9)(R10*1)
+	TESTQ        BX, BX
+
+whole4:
 	VZEROUPPER
 	RET
 
@@ -3881,9 +4042,9 @@ end12:
 	VZEROUPPER
 	RET
 
-// func packWeightsAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
+// func packWeightsAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·packWeightsAVX2S8(SB), NOSPLIT, $0-64
+TEXT ·packWeightsAVX2S8(SB), NOSPLIT, $0-72
 	MOVQ q+0(FP), AX
 	MOVQ scale+24(FP), SI
 	MOVQ zero+32(FP), DI
@@ -4196,9 +4357,9 @@ end12:
 	VZEROUPPER
 	RET
 
-// func packWeightsAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int)
+// func packWeightsAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·packWeightsAVX2U8(SB), NOSPLIT, $0-64
+TEXT ·packWeightsAVX2U8(SB), NOSPLIT, $0-72
 	MOVQ q+0(FP), AX
 	MOVQ scale+24(FP), SI
 	MOVQ zero+32(FP), DI

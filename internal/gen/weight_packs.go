@@ -136,7 +136,7 @@ func (w weightReader) pack() {
 	to := w.newPackedRows(param(w.c, "to"), param(w.c, "apart"))
 	store := func(v int, weights reg.VecVirtual) { w.emit("VMOVUPS", weights, to.at(v)) }
 	var even reg.VecVirtual
-	w.each(func(v int, weights reg.VecVirtual) {
+	put := func(v int, weights reg.VecVirtual) {
 		switch {
 		case !w.packed():
 			store(v, weights)
@@ -147,6 +147,17 @@ func (w weightReader) pack() {
 			store(v-1, low)
 			store(v, high)
 		}
-	}, to.rows, w.together()*w.isa.bytes)
+	}
+	w.each(put, to.rows, w.together()*w.isa.bytes)
+	w.rest(func() {
+		none, vectors := w.vector(), stripeLanes/w.kernel.lanes
+		w.emit("VXORPS", none.AsX(), none.AsX(), none.AsX())
+		for v := vectors / 2; v < vectors; v++ {
+			store(v, none)
+		}
+	}, func(v int, weights reg.VecVirtual, within reg.Register) {
+		w.emit("VMOVAPS_Z", weights, within, weights)
+		put(v, weights)
+	})
 	endFunction(w.c)
 }

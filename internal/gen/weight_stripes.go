@@ -37,6 +37,7 @@ func weightStripes(c *build.Context) {
 				continue // tables have 16 elements
 			}
 			name, most := isa.name+t.name, either(isa.masks, 4, 1)
+			ofRest := either(isa.masks, "Bits of rest are elements of one more stripe, in the order of lanes in registers.", "What is no whole stripe is left: rest is not read.")
 			doc := "weights (q - zero) * scale to lanes, or to 0 unless there are more."
 			if t.packed() {
 				doc = fmt.Sprintf("weights (q - zero) * scale to lanes, or to 0 unless there are more: of %d elements of x the even ones come first.", isa.bytes/2)
@@ -45,7 +46,7 @@ func weightStripes(c *build.Context) {
 				"weightStripes"+name+" adds the products of so many stripes of rows of x, xRow bytes apart, with", doc,
 				"There are so many columns of codes, scales and zero points, which lie bytes apart"+
 					either(t.widen == "", ".", "; where zero is nil there are no zero points."),
-				either(isa.masks, "Bits of rest are elements of one more stripe, in the order of lanes in registers.", "What is no whole stripe is left: rest is not read."))
+				ofRest)
 			w.sums()
 			row := param(c, "xRow")
 			for count := most; count > 1; count-- {
@@ -58,8 +59,8 @@ func weightStripes(c *build.Context) {
 			if t.shift != "" {
 				continue // what made bytes of them takes less time than reordering weights
 			}
-			newWeightReader(c, isa, t, "packWeights"+name, "to *float32, apart int)",
-				"packWeights"+name+" packs so many stripes of weights (q - zero) * scale, as packStripes"+isa.name+" does.").pack()
+			newWeightReader(c, isa, t, "packWeights"+name, "to *float32, apart int, rest uint64)",
+				"packWeights"+name+" packs so many stripes of weights (q - zero) * scale, as packStripes"+isa.name+" does.", ofRest).pack()
 		}
 	}
 }
@@ -119,7 +120,7 @@ func (w weightReader) stripes(count int, xRow reg.GPVirtual) {
 				w.add(x.at(row).Offset(v*bytes), weights, acc.vectors[row][v])
 			}
 		}, x, laneBytes)
-		w.rest(func(v int, weights reg.VecVirtual, within reg.Register) {
+		w.rest(func() {}, func(v int, weights reg.VecVirtual, within reg.Register) {
 			for row := range count {
 				w.add(x.at(row).Offset(v*bytes), weights, acc.vectors[row][v], within)
 			}
@@ -209,8 +210,8 @@ func (w weightReader) each(use func(v int, weights reg.VecVirtual), r rows, byte
 	c.Label(end)
 }
 
-// rest makes the weights of a stripe that is not whole.
-func (w weightReader) rest(use func(v int, weights reg.VecVirtual, within reg.Register)) {
+// rest makes the weights of a stripe that is not whole, if there is one: it begins, and then there may be but one half.
+func (w weightReader) rest(begin func(), use func(v int, weights reg.VecVirtual, within reg.Register)) {
 	if !w.isa.masks {
 		return
 	}
@@ -225,6 +226,9 @@ func (w weightReader) rest(use func(v int, weights reg.VecVirtual, within reg.Re
 				c.KMOVW(bits.As32(), within[v])
 				c.SHRQ(operand.Imm(16), bits)
 			}
+		}
+		if half == 0 {
+			begin()
 		}
 		w.parameters(half)
 		w.weights(half, within, func(v int, weights reg.VecVirtual) { use(v, weights, within[v]) })
