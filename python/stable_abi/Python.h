@@ -161,8 +161,8 @@ int PyCapsule_IsValid(PyObject *, const char *);
 int PyCapsule_SetName(PyObject *, const char *);
 
 /* ---- errors, memory, threads, texts ---- */
-extern PyObject *PyExc_AttributeError, *PyExc_BufferError, *PyExc_KeyError, *PyExc_NotImplementedError,
-    *PyExc_RuntimeError, *PyExc_TypeError, *PyExc_ValueError;
+extern PyObject *PyExc_AttributeError, *PyExc_BufferError, *PyExc_KeyError, *PyExc_MemoryError,
+    *PyExc_NotImplementedError, *PyExc_RuntimeError, *PyExc_TypeError, *PyExc_ValueError;
 void PyErr_SetObject(PyObject *, PyObject *);
 void PyErr_SetString(PyObject *, const char *);
 PyObject *PyErr_Format(PyObject *, const char *, ...);
