@@ -7,7 +7,7 @@ from kit import assert_same, draw
 from nn_models import INT8
 from torch.utils._python_dispatch import TorchDispatchMode
 
-ROWS, GRID = draw(128, 48), draw(2, 64, 64, 2, spread=0.8)
+ROWS, GRID = draw(128, 48), draw(2, 128, 128, 2, spread=0.8)
 CODES, SCALE = draw(128, 48, seed=1).to(torch.int8), torch.ones(128, 3)
 
 
