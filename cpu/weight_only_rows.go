@@ -126,7 +126,7 @@ func (r *weightRow) begin(t *WeightTile) weightRun {
 	return run
 }
 
-// restOf are the bits of the first n elements of a stripe: of codes that are two in a byte the even ones of 32 come first.
+// restOf has the bits of the first n elements of a stripe: of codes that are two in a byte the even ones of 32 come first.
 func (r *weightRow) restOf(n int64) (bits uint64) {
 	if r.halves == nil {
 		return 1<<n - 1
@@ -137,8 +137,8 @@ func (r *weightRow) restOf(n int64) (bits uint64) {
 	return bits
 }
 
-// restFrom are the bits of the last stripe of so many positions, where kernels take it and it is not whole.
-func (r *weightRun) restFrom(size int64) uint64 {
+// restIn has the bits of the last stripe of so many positions, where kernels take it and it is not whole.
+func (r *weightRun) restIn(size int64) uint64 {
 	if size%Lanes == 0 {
 		return 0
 	}
@@ -290,7 +290,7 @@ func (r *weightRun) multiplySlice(n, i, count, k, size int64) {
 	}
 	r.kernels.multiply(r.codes(n+i, k, size, r.direct), int(size/Lanes), r.shift, &scales[0], zero, r.halves,
 		r.packed(r.M0*width+k), int(width*4), int(r.M1-r.M0), &r.s.lanes[i][0], int(k),
-		int(count), int(r.Weight.RowStride), int(scaleRow), zeroRow, r.restFrom(size))
+		int(count), int(r.Weight.RowStride), int(scaleRow), zeroRow, r.restIn(size))
 }
 
 // multiplyRest adds those of the positions that whole stripes leave: fewer than there are of these (weightRest).

@@ -87,7 +87,7 @@ func (r *weightRun) packWeights(to *float32, steps int, n, k, size int64) {
 			whole = size / Lanes * Lanes
 		}
 		scales, zeros := r.group(n, k, whole, 1)
-		r.kernels.pack(r.codes(n, k, whole, r.packs), int(whole/Lanes), r.shift, &scales[0], &zeros[0], r.halves, to, r.apart(steps), r.restFrom(size))
+		r.kernels.pack(r.codes(n, k, whole, r.packs), int(whole/Lanes), r.shift, &scales[0], &zeros[0], r.halves, to, r.apart(steps), r.restIn(size))
 	}
 	if whole < size {
 		row := r.s.row[:size-whole]

@@ -30,7 +30,7 @@ func (w weightReader) weights(half int, within mask, use func(v int, weights reg
 	if w.packed() {
 		for i := 0; i < vectors; i += 2 {
 			v := half*vectors + i
-			even, odd := w.evenAndOdd(half, w.widened(w.q, v*w.kernel.lanes/2, v, within))
+			even, odd := w.evenAndOdd(half, w.widened(v, v*w.kernel.lanes/2, within))
 			use(v, even)
 			use(v+1, odd)
 		}
@@ -38,19 +38,19 @@ func (w weightReader) weights(half int, within mask, use func(v int, weights reg
 	}
 	for i := range vectors {
 		v := half*vectors + i
-		x := w.widened(w.q, v*w.kernel.lanes, v, within)
+		x := w.widened(v, v*w.kernel.lanes, within)
 		w.toWeights(half, x)
 		use(v, x)
 	}
 }
 
-// widened loads bytes for a vector of a stripe, all or those of its mask.
-func (w weightReader) widened(from reg.GPVirtual, disp, v int, within mask) reg.VecVirtual {
-	x, widen := w.vector(), either(w.widen == "", "VPMOVZXBD", w.widen)
+// widened loads the bytes of vector v of a stripe from disp on, all or those of its mask.
+func (w weightReader) widened(v, disp int, within mask) reg.VecVirtual {
+	from, x, widen := operand.Mem{Base: w.q, Disp: disp}, w.vector(), either(w.widen == "", "VPMOVZXBD", w.widen)
 	if within == nil {
-		w.emit(widen, operand.Mem{Base: from, Disp: disp}, x)
+		w.emit(widen, from, x)
 	} else {
-		w.emit(widen+"_Z", operand.Mem{Base: from, Disp: disp}, within[v], x)
+		w.emit(widen+"_Z", from, within[v], x)
 	}
 	return x
 }

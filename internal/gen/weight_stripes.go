@@ -115,16 +115,13 @@ func (w weightReader) stripes(count int, xRow reg.GPVirtual) {
 	w.reorder(acc, w.part)
 	x := w.rowsFrom(w.x, xRow, count)
 	w.withZeros(func(w weightReader) {
-		w.each(func(v int, weights reg.VecVirtual) {
+		add := func(v int, weights reg.VecVirtual, within ...any) {
 			for row := range count {
-				w.add(x.at(row).Offset(v*bytes), weights, acc.vectors[row][v])
+				w.add(x.at(row).Offset(v*bytes), weights, acc.vectors[row][v], within...)
 			}
-		}, x, laneBytes)
-		w.rest(func() {}, func(v int, weights reg.VecVirtual, within reg.Register) {
-			for row := range count {
-				w.add(x.at(row).Offset(v*bytes), weights, acc.vectors[row][v], within)
-			}
-		})
+		}
+		w.each(func(v int, weights reg.VecVirtual) { add(v, weights) }, x, laneBytes)
+		w.rest(func() {}, func(v int, weights reg.VecVirtual, within reg.Register) { add(v, weights, within) })
 	})
 	w.reorder(acc, w.interleave)
 	w.store(acc)
