@@ -35,36 +35,41 @@ vector1:
 	VBROADCASTSS all32_80000000<>+0(SB), Z4
 	VSUBPS       Z2, Z0, Z5
 	VPANDND      Z5, Z4, Z5
-	VDIVPS       Z3, Z5, Z6
-	VRNDSCALEPS  $0x0b, Z6, Z6
+	VADDPS       Z3, Z3, Z6
+	VCMPPS       $0x11, Z6, Z5, K1
+	KMOVW        K1, BX
+	CMPL         BX, $0x0000ffff
+	JEQ          near5
+	VDIVPS       Z6, Z5, Z7
+	VRNDSCALEPS  $0x0b, Z7, Z7
 	VMOVAPS      Z5, Z5
-	VFNMADD231PS Z3, Z6, Z5
-	VBROADCASTSS all32_0<>+0(SB), Z7
-	VCMPPS       $0x11, Z7, Z5, K1
-	VADDPS       Z3, Z5, Z7
-	VBLENDMPS    Z7, Z5, K1, Z5
+	VFNMADD231PS Z6, Z7, Z5
+	VBROADCASTSS all32_0<>+0(SB), Z8
+	VCMPPS       $0x11, Z8, Z5, K1
+	VADDPS       Z6, Z5, Z6
+	VBLENDMPS    Z6, Z5, K1, Z5
 	VMOVAPS      Z5, Z5
-	VBROADCASTSS all32_3f800000<>+0(SB), Z7
-	VSUBPS       Z7, Z6, Z7
-	VBLENDMPS    Z7, Z6, K1, Z6
-	VMOVAPS      Z6, Z6
-	VBROADCASTSS all32_3f000000<>+0(SB), Z7
-	VMULPS       Z7, Z6, Z7
-	VRNDSCALEPS  $0x09, Z7, Z8
-	VCMPPS       $0x0c, Z7, Z8, K1
-	VCMPPS       $0x11, Z2, Z0, K2
-	VMOVAPS.Z    Z4, K2, Z0
-	VPXORD       Z0, Z1, Z1
-	VMOVAPS.Z    Z4, K1, Z0
-	VPXORD       Z0, Z1, Z1
-	VSUBPS       Z5, Z3, Z0
-	VBLENDMPS    Z0, Z5, K1, Z0
-	VADDPS       Z2, Z0, Z0
-	VBROADCASTSS all32_4b000000<>+0(SB), Z2
-	VCMPPS       $0x11, Z2, Z6, K1
-	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
-	VBLENDMPS    Z0, Z2, K1, Z0
-	VMOVAPS      Z0, Z0
+	VBROADCASTSS all32_3f800000<>+0(SB), Z6
+	VSUBPS       Z6, Z7, Z6
+	VBLENDMPS    Z6, Z7, K1, Z6
+	VBROADCASTSS all32_4a800000<>+0(SB), Z7
+	VCMPPS       $0x11, Z7, Z6, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z6
+	VBLENDMPS    Z5, Z6, K1, Z5
+	VMOVAPS      Z5, Z5
+
+near5:
+	VCMPPS    $0x1d, Z3, Z5, K1
+	VCMPPS    $0x11, Z2, Z0, K2
+	VMOVAPS.Z Z4, K1, Z0
+	VPXORD    Z0, Z1, Z1
+	VMOVAPS.Z Z4, K2, Z0
+	VPXORD    Z0, Z1, Z1
+	VSUBPS    Z3, Z5, Z0
+	VSUBPS    Z0, Z3, Z0
+	VBLENDMPS Z0, Z5, K1, Z0
+	VADDPS    Z2, Z0, Z0
+	VMOVAPS   Z0, Z0
 
 border4:
 	VBROADCASTSS all32_0<>+0(SB), Z2
@@ -81,10 +86,10 @@ border4:
 	VBLENDMPS    Z2, Z1, K1, Z1
 	VMOVAPS      Z1, Z1
 	CMPL         456(AX), $0x00
-	JEQ          skip5
+	JEQ          skip6
 	VMOVUPS      Z1, 19584(AX)(DX*4)
 
-skip5:
+skip6:
 padded3:
 	VRNDSCALEPS  $0x09, Z0, Z1
 	VBROADCASTSS all32_3f800000<>+0(SB), Z2
@@ -92,11 +97,11 @@ padded3:
 	VSUBPS       Z1, Z0, Z3
 	VSUBPS       Z0, Z2, Z0
 	CMPL         456(AX), $0x00
-	JEQ          skip6
+	JEQ          skip7
 	VMOVUPS      Z3, 16320(AX)(DX*4)
 	VMOVUPS      Z0, 13056(AX)(DX*4)
 
-skip6:
+skip7:
 	VBROADCASTSS 72(AX), Z4
 	VMINPS       Z4, Z1, Z4
 	VBROADCASTSS all32_0<>+0(SB), Z5
@@ -128,48 +133,53 @@ skip6:
 	VMULPS       Z2, Z1, Z1
 	VMOVAPS      Z1, Z1
 	CMPL         392(AX), $0x00000000
-	JEQ          padded7
+	JEQ          padded8
 	VBROADCASTSS 40(AX), Z2
 	VMOVAPS      Z2, Z2
 	CMPL         392(AX), $0x00000001
-	JEQ          border8
+	JEQ          border9
 	VBROADCASTSS 88(AX), Z5
 	VBROADCASTSS 100(AX), Z6
 	VBROADCASTSS all32_80000000<>+0(SB), Z7
 	VSUBPS       Z5, Z1, Z8
 	VPANDND      Z8, Z7, Z8
-	VDIVPS       Z6, Z8, Z9
-	VRNDSCALEPS  $0x0b, Z9, Z9
+	VADDPS       Z6, Z6, Z9
+	VCMPPS       $0x11, Z9, Z8, K3
+	KMOVW        K3, BX
+	CMPL         BX, $0x0000ffff
+	JEQ          near10
+	VDIVPS       Z9, Z8, Z10
+	VRNDSCALEPS  $0x0b, Z10, Z10
 	VMOVAPS      Z8, Z8
-	VFNMADD231PS Z6, Z9, Z8
-	VBROADCASTSS all32_0<>+0(SB), Z10
-	VCMPPS       $0x11, Z10, Z8, K3
-	VADDPS       Z6, Z8, Z10
-	VBLENDMPS    Z10, Z8, K3, Z8
+	VFNMADD231PS Z9, Z10, Z8
+	VBROADCASTSS all32_0<>+0(SB), Z11
+	VCMPPS       $0x11, Z11, Z8, K3
+	VADDPS       Z9, Z8, Z9
+	VBLENDMPS    Z9, Z8, K3, Z8
 	VMOVAPS      Z8, Z8
-	VBROADCASTSS all32_3f800000<>+0(SB), Z10
-	VSUBPS       Z10, Z9, Z10
-	VBLENDMPS    Z10, Z9, K3, Z9
-	VMOVAPS      Z9, Z9
-	VBROADCASTSS all32_3f000000<>+0(SB), Z10
-	VMULPS       Z10, Z9, Z10
-	VRNDSCALEPS  $0x09, Z10, Z11
-	VCMPPS       $0x0c, Z10, Z11, K3
-	VCMPPS       $0x11, Z5, Z1, K4
-	VMOVAPS.Z    Z7, K4, Z1
-	VPXORD       Z1, Z2, Z2
-	VMOVAPS.Z    Z7, K3, Z1
-	VPXORD       Z1, Z2, Z2
-	VSUBPS       Z8, Z6, Z1
-	VBLENDMPS    Z1, Z8, K3, Z1
-	VADDPS       Z5, Z1, Z1
-	VBROADCASTSS all32_4b000000<>+0(SB), Z5
-	VCMPPS       $0x11, Z5, Z9, K3
-	VBROADCASTSS all32_7fc00000<>+0(SB), Z5
-	VBLENDMPS    Z1, Z5, K3, Z1
-	VMOVAPS      Z1, Z1
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VSUBPS       Z9, Z10, Z9
+	VBLENDMPS    Z9, Z10, K3, Z9
+	VBROADCASTSS all32_4a800000<>+0(SB), Z10
+	VCMPPS       $0x11, Z10, Z9, K3
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z9
+	VBLENDMPS    Z8, Z9, K3, Z8
+	VMOVAPS      Z8, Z8
 
-border8:
+near10:
+	VCMPPS    $0x1d, Z6, Z8, K3
+	VCMPPS    $0x11, Z5, Z1, K4
+	VMOVAPS.Z Z7, K3, Z1
+	VPXORD    Z1, Z2, Z2
+	VMOVAPS.Z Z7, K4, Z1
+	VPXORD    Z1, Z2, Z2
+	VSUBPS    Z6, Z8, Z1
+	VSUBPS    Z1, Z6, Z1
+	VBLENDMPS Z1, Z8, K3, Z1
+	VADDPS    Z5, Z1, Z1
+	VMOVAPS   Z1, Z1
+
+border9:
 	VBROADCASTSS all32_0<>+0(SB), Z5
 	VCMPPS       $0x1e, Z5, Z1, K3
 	VMOVAPS.Z    Z1, K3, Z1
@@ -184,22 +194,22 @@ border8:
 	VBLENDMPS    Z5, Z2, K3, Z2
 	VMOVAPS      Z2, Z2
 	CMPL         456(AX), $0x00
-	JEQ          skip9
+	JEQ          skip11
 	VMOVUPS      Z2, 20672(AX)(DX*4)
 
-skip9:
-padded7:
+skip11:
+padded8:
 	VRNDSCALEPS  $0x09, Z1, Z2
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VADDPS       Z5, Z2, Z5
 	VSUBPS       Z2, Z1, Z6
 	VSUBPS       Z1, Z5, Z1
 	CMPL         456(AX), $0x00
-	JEQ          skip10
+	JEQ          skip12
 	VMOVUPS      Z6, 17408(AX)(DX*4)
 	VMOVUPS      Z1, 14144(AX)(DX*4)
 
-skip10:
+skip12:
 	VBROADCASTSS 76(AX), Z7
 	VMINPS       Z7, Z2, Z7
 	VBROADCASTSS all32_0<>+0(SB), Z8
@@ -289,25 +299,15 @@ DATA all32_0<>+24(SB)/4, $0x00000000
 DATA all32_0<>+28(SB)/4, $0x00000000
 GLOBL all32_0<>(SB), RODATA|NOPTR, $32
 
-DATA all32_3f000000<>+0(SB)/4, $0x3f000000
-DATA all32_3f000000<>+4(SB)/4, $0x3f000000
-DATA all32_3f000000<>+8(SB)/4, $0x3f000000
-DATA all32_3f000000<>+12(SB)/4, $0x3f000000
-DATA all32_3f000000<>+16(SB)/4, $0x3f000000
-DATA all32_3f000000<>+20(SB)/4, $0x3f000000
-DATA all32_3f000000<>+24(SB)/4, $0x3f000000
-DATA all32_3f000000<>+28(SB)/4, $0x3f000000
-GLOBL all32_3f000000<>(SB), RODATA|NOPTR, $32
-
-DATA all32_4b000000<>+0(SB)/4, $0x4b000000
-DATA all32_4b000000<>+4(SB)/4, $0x4b000000
-DATA all32_4b000000<>+8(SB)/4, $0x4b000000
-DATA all32_4b000000<>+12(SB)/4, $0x4b000000
-DATA all32_4b000000<>+16(SB)/4, $0x4b000000
-DATA all32_4b000000<>+20(SB)/4, $0x4b000000
-DATA all32_4b000000<>+24(SB)/4, $0x4b000000
-DATA all32_4b000000<>+28(SB)/4, $0x4b000000
-GLOBL all32_4b000000<>(SB), RODATA|NOPTR, $32
+DATA all32_4a800000<>+0(SB)/4, $0x4a800000
+DATA all32_4a800000<>+4(SB)/4, $0x4a800000
+DATA all32_4a800000<>+8(SB)/4, $0x4a800000
+DATA all32_4a800000<>+12(SB)/4, $0x4a800000
+DATA all32_4a800000<>+16(SB)/4, $0x4a800000
+DATA all32_4a800000<>+20(SB)/4, $0x4a800000
+DATA all32_4a800000<>+24(SB)/4, $0x4a800000
+DATA all32_4a800000<>+28(SB)/4, $0x4a800000
+GLOBL all32_4a800000<>(SB), RODATA|NOPTR, $32
 
 DATA all32_7fc00000<>+0(SB)/4, $0x7fc00000
 DATA all32_7fc00000<>+4(SB)/4, $0x7fc00000
@@ -2344,36 +2344,41 @@ vector1:
 	VBROADCASTSS all32_80000000<>+0(SB), Z4
 	VSUBPS       Z2, Z0, Z5
 	VPANDND      Z5, Z4, Z5
-	VDIVPS       Z3, Z5, Z6
-	VRNDSCALEPS  $0x0b, Z6, Z6
+	VADDPS       Z3, Z3, Z6
+	VCMPPS       $0x11, Z6, Z5, K1
+	KMOVW        K1, BX
+	CMPL         BX, $0x0000ffff
+	JEQ          near5
+	VDIVPS       Z6, Z5, Z7
+	VRNDSCALEPS  $0x0b, Z7, Z7
 	VMOVAPS      Z5, Z5
-	VFNMADD231PS Z3, Z6, Z5
-	VBROADCASTSS all32_0<>+0(SB), Z7
-	VCMPPS       $0x11, Z7, Z5, K1
-	VADDPS       Z3, Z5, Z7
-	VBLENDMPS    Z7, Z5, K1, Z5
+	VFNMADD231PS Z6, Z7, Z5
+	VBROADCASTSS all32_0<>+0(SB), Z8
+	VCMPPS       $0x11, Z8, Z5, K1
+	VADDPS       Z6, Z5, Z6
+	VBLENDMPS    Z6, Z5, K1, Z5
 	VMOVAPS      Z5, Z5
-	VBROADCASTSS all32_3f800000<>+0(SB), Z7
-	VSUBPS       Z7, Z6, Z7
-	VBLENDMPS    Z7, Z6, K1, Z6
-	VMOVAPS      Z6, Z6
-	VBROADCASTSS all32_3f000000<>+0(SB), Z7
-	VMULPS       Z7, Z6, Z7
-	VRNDSCALEPS  $0x09, Z7, Z8
-	VCMPPS       $0x0c, Z7, Z8, K1
-	VCMPPS       $0x11, Z2, Z0, K2
-	VMOVAPS.Z    Z4, K2, Z0
-	VPXORD       Z0, Z1, Z1
-	VMOVAPS.Z    Z4, K1, Z0
-	VPXORD       Z0, Z1, Z1
-	VSUBPS       Z5, Z3, Z0
-	VBLENDMPS    Z0, Z5, K1, Z0
-	VADDPS       Z2, Z0, Z0
-	VBROADCASTSS all32_4b000000<>+0(SB), Z2
-	VCMPPS       $0x11, Z2, Z6, K1
-	VBROADCASTSS all32_7fc00000<>+0(SB), Z2
-	VBLENDMPS    Z0, Z2, K1, Z0
-	VMOVAPS      Z0, Z0
+	VBROADCASTSS all32_3f800000<>+0(SB), Z6
+	VSUBPS       Z6, Z7, Z6
+	VBLENDMPS    Z6, Z7, K1, Z6
+	VBROADCASTSS all32_4a800000<>+0(SB), Z7
+	VCMPPS       $0x11, Z7, Z6, K1
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z6
+	VBLENDMPS    Z5, Z6, K1, Z5
+	VMOVAPS      Z5, Z5
+
+near5:
+	VCMPPS    $0x1d, Z3, Z5, K1
+	VCMPPS    $0x11, Z2, Z0, K2
+	VMOVAPS.Z Z4, K1, Z0
+	VPXORD    Z0, Z1, Z1
+	VMOVAPS.Z Z4, K2, Z0
+	VPXORD    Z0, Z1, Z1
+	VSUBPS    Z3, Z5, Z0
+	VSUBPS    Z0, Z3, Z0
+	VBLENDMPS Z0, Z5, K1, Z0
+	VADDPS    Z2, Z0, Z0
+	VMOVAPS   Z0, Z0
 
 border4:
 	VBROADCASTSS all32_0<>+0(SB), Z2
@@ -2390,10 +2395,10 @@ border4:
 	VBLENDMPS    Z2, Z1, K1, Z1
 	VMOVAPS      Z1, Z1
 	CMPL         456(AX), $0x00
-	JEQ          skip5
+	JEQ          skip6
 	VMOVUPS      Z1, 19584(AX)(DX*4)
 
-skip5:
+skip6:
 padded3:
 	VRNDSCALEPS  $0x09, Z0, Z1
 	VBROADCASTSS all32_3f800000<>+0(SB), Z2
@@ -2401,11 +2406,11 @@ padded3:
 	VSUBPS       Z1, Z0, Z3
 	VSUBPS       Z0, Z2, Z0
 	CMPL         456(AX), $0x00
-	JEQ          skip6
+	JEQ          skip7
 	VMOVUPS      Z3, 16320(AX)(DX*4)
 	VMOVUPS      Z0, 13056(AX)(DX*4)
 
-skip6:
+skip7:
 	VBROADCASTSS 108(AX), Z4
 	VBROADCASTSS 120(AX), Z5
 	VCMPPS       $0x1d, Z4, Z1, K1
@@ -2422,48 +2427,53 @@ skip6:
 	VMULPS       Z4, Z2, Z2
 	VMOVAPS      Z2, Z2
 	CMPL         392(AX), $0x00000000
-	JEQ          padded7
+	JEQ          padded8
 	VBROADCASTSS 40(AX), Z4
 	VMOVAPS      Z4, Z4
 	CMPL         392(AX), $0x00000001
-	JEQ          border8
+	JEQ          border9
 	VBROADCASTSS 88(AX), Z5
 	VBROADCASTSS 100(AX), Z6
 	VBROADCASTSS all32_80000000<>+0(SB), Z7
 	VSUBPS       Z5, Z2, Z8
 	VPANDND      Z8, Z7, Z8
-	VDIVPS       Z6, Z8, Z9
-	VRNDSCALEPS  $0x0b, Z9, Z9
+	VADDPS       Z6, Z6, Z9
+	VCMPPS       $0x11, Z9, Z8, K2
+	KMOVW        K2, BX
+	CMPL         BX, $0x0000ffff
+	JEQ          near10
+	VDIVPS       Z9, Z8, Z10
+	VRNDSCALEPS  $0x0b, Z10, Z10
 	VMOVAPS      Z8, Z8
-	VFNMADD231PS Z6, Z9, Z8
-	VBROADCASTSS all32_0<>+0(SB), Z10
-	VCMPPS       $0x11, Z10, Z8, K2
-	VADDPS       Z6, Z8, Z10
-	VBLENDMPS    Z10, Z8, K2, Z8
+	VFNMADD231PS Z9, Z10, Z8
+	VBROADCASTSS all32_0<>+0(SB), Z11
+	VCMPPS       $0x11, Z11, Z8, K2
+	VADDPS       Z9, Z8, Z9
+	VBLENDMPS    Z9, Z8, K2, Z8
 	VMOVAPS      Z8, Z8
-	VBROADCASTSS all32_3f800000<>+0(SB), Z10
-	VSUBPS       Z10, Z9, Z10
-	VBLENDMPS    Z10, Z9, K2, Z9
-	VMOVAPS      Z9, Z9
-	VBROADCASTSS all32_3f000000<>+0(SB), Z10
-	VMULPS       Z10, Z9, Z10
-	VRNDSCALEPS  $0x09, Z10, Z11
-	VCMPPS       $0x0c, Z10, Z11, K2
-	VCMPPS       $0x11, Z5, Z2, K3
-	VMOVAPS.Z    Z7, K3, Z2
-	VPXORD       Z2, Z4, Z4
-	VMOVAPS.Z    Z7, K2, Z2
-	VPXORD       Z2, Z4, Z4
-	VSUBPS       Z8, Z6, Z2
-	VBLENDMPS    Z2, Z8, K2, Z2
-	VADDPS       Z5, Z2, Z2
-	VBROADCASTSS all32_4b000000<>+0(SB), Z5
-	VCMPPS       $0x11, Z5, Z9, K2
-	VBROADCASTSS all32_7fc00000<>+0(SB), Z5
-	VBLENDMPS    Z2, Z5, K2, Z2
-	VMOVAPS      Z2, Z2
+	VBROADCASTSS all32_3f800000<>+0(SB), Z9
+	VSUBPS       Z9, Z10, Z9
+	VBLENDMPS    Z9, Z10, K2, Z9
+	VBROADCASTSS all32_4a800000<>+0(SB), Z10
+	VCMPPS       $0x11, Z10, Z9, K2
+	VBROADCASTSS all32_7fc00000<>+0(SB), Z9
+	VBLENDMPS    Z8, Z9, K2, Z8
+	VMOVAPS      Z8, Z8
 
-border8:
+near10:
+	VCMPPS    $0x1d, Z6, Z8, K2
+	VCMPPS    $0x11, Z5, Z2, K3
+	VMOVAPS.Z Z7, K2, Z2
+	VPXORD    Z2, Z4, Z4
+	VMOVAPS.Z Z7, K3, Z2
+	VPXORD    Z2, Z4, Z4
+	VSUBPS    Z6, Z8, Z2
+	VSUBPS    Z2, Z6, Z2
+	VBLENDMPS Z2, Z8, K2, Z2
+	VADDPS    Z5, Z2, Z2
+	VMOVAPS   Z2, Z2
+
+border9:
 	VBROADCASTSS all32_0<>+0(SB), Z5
 	VCMPPS       $0x1e, Z5, Z2, K2
 	VMOVAPS.Z    Z2, K2, Z2
@@ -2478,22 +2488,22 @@ border8:
 	VBLENDMPS    Z5, Z4, K2, Z4
 	VMOVAPS      Z4, Z4
 	CMPL         456(AX), $0x00
-	JEQ          skip9
+	JEQ          skip11
 	VMOVUPS      Z4, 20672(AX)(DX*4)
 
-skip9:
-padded7:
+skip11:
+padded8:
 	VRNDSCALEPS  $0x09, Z2, Z4
 	VBROADCASTSS all32_3f800000<>+0(SB), Z5
 	VADDPS       Z5, Z4, Z5
 	VSUBPS       Z4, Z2, Z6
 	VSUBPS       Z2, Z5, Z2
 	CMPL         456(AX), $0x00
-	JEQ          skip10
+	JEQ          skip12
 	VMOVUPS      Z6, 17408(AX)(DX*4)
 	VMOVUPS      Z2, 14144(AX)(DX*4)
 
-skip10:
+skip12:
 	VBROADCASTSS 112(AX), Z7
 	VBROADCASTSS 124(AX), Z8
 	VCMPPS       $0x1d, Z7, Z4, K2
@@ -2520,10 +2530,10 @@ skip10:
 	VMOVAPS.Z    Z0, K1, Z0
 	VMOVUPS      Z0, 7616(AX)(DX*4)
 	CMPL         456(AX), $0x00
-	JEQ          skip11
+	JEQ          skip13
 	KMOVW        K1, 41344(AX)(DX*4)
 
-skip11:
+skip13:
 	ADDQ $0x00000010, DX
 	JMP  vector1
 
@@ -3880,36 +3890,41 @@ vector1:
 	VMOVUPS      all32_80000000<>+0(SB), Y4
 	VSUBPS       Y2, Y0, Y5
 	VPANDN       Y5, Y4, Y5
-	VDIVPS       Y3, Y5, Y6
-	VROUNDPS     $0x0b, Y6, Y6
+	VADDPS       Y3, Y3, Y6
+	VCMPPS       $0x11, Y6, Y5, Y7
+	VMOVMSKPS    Y7, BX
+	CMPL         BX, $0x000000ff
+	JEQ          near5
+	VDIVPS       Y6, Y5, Y7
+	VROUNDPS     $0x0b, Y7, Y7
 	VMOVAPS      Y5, Y5
-	VFNMADD231PS Y3, Y6, Y5
-	VMOVUPS      all32_0<>+0(SB), Y7
-	VCMPPS       $0x11, Y7, Y5, Y7
-	VADDPS       Y3, Y5, Y8
-	VBLENDVPS    Y7, Y8, Y5, Y5
+	VFNMADD231PS Y6, Y7, Y5
+	VMOVUPS      all32_0<>+0(SB), Y8
+	VCMPPS       $0x11, Y8, Y5, Y8
+	VADDPS       Y6, Y5, Y6
+	VBLENDVPS    Y8, Y6, Y5, Y5
 	VMOVAPS      Y5, Y5
-	VMOVUPS      all32_3f800000<>+0(SB), Y8
-	VSUBPS       Y8, Y6, Y8
-	VBLENDVPS    Y7, Y8, Y6, Y6
-	VMOVAPS      Y6, Y6
-	VMOVUPS      all32_3f000000<>+0(SB), Y7
-	VMULPS       Y7, Y6, Y7
-	VROUNDPS     $0x09, Y7, Y8
-	VCMPPS       $0x0c, Y7, Y8, Y7
-	VCMPPS       $0x11, Y2, Y0, Y0
-	VANDPS       Y4, Y0, Y0
-	VPXOR        Y0, Y1, Y1
-	VANDPS       Y4, Y7, Y0
-	VPXOR        Y0, Y1, Y1
-	VSUBPS       Y5, Y3, Y0
-	VBLENDVPS    Y7, Y0, Y5, Y0
-	VADDPS       Y2, Y0, Y0
-	VMOVUPS      all32_4b000000<>+0(SB), Y2
-	VCMPPS       $0x11, Y2, Y6, Y2
-	VMOVUPS      all32_7fc00000<>+0(SB), Y3
-	VBLENDVPS    Y2, Y0, Y3, Y0
-	VMOVAPS      Y0, Y0
+	VMOVUPS      all32_3f800000<>+0(SB), Y6
+	VSUBPS       Y6, Y7, Y6
+	VBLENDVPS    Y8, Y6, Y7, Y6
+	VMOVUPS      all32_4a800000<>+0(SB), Y7
+	VCMPPS       $0x11, Y7, Y6, Y6
+	VMOVUPS      all32_7fc00000<>+0(SB), Y7
+	VBLENDVPS    Y6, Y5, Y7, Y5
+	VMOVAPS      Y5, Y5
+
+near5:
+	VCMPPS    $0x1d, Y3, Y5, Y6
+	VCMPPS    $0x11, Y2, Y0, Y0
+	VANDPS    Y4, Y6, Y7
+	VPXOR     Y7, Y1, Y1
+	VANDPS    Y4, Y0, Y0
+	VPXOR     Y0, Y1, Y1
+	VSUBPS    Y3, Y5, Y0
+	VSUBPS    Y0, Y3, Y0
+	VBLENDVPS Y6, Y0, Y5, Y0
+	VADDPS    Y2, Y0, Y0
+	VMOVAPS   Y0, Y0
 
 border4:
 	VMOVUPS      all32_0<>+0(SB), Y2
@@ -3926,10 +3941,10 @@ border4:
 	VBLENDVPS    Y3, Y2, Y1, Y1
 	VMOVAPS      Y1, Y1
 	CMPL         456(AX), $0x00
-	JEQ          skip5
+	JEQ          skip6
 	VMOVUPS      Y1, 19584(AX)(DX*4)
 
-skip5:
+skip6:
 padded3:
 	VROUNDPS $0x09, Y0, Y1
 	VMOVUPS  all32_3f800000<>+0(SB), Y2
@@ -3937,11 +3952,11 @@ padded3:
 	VSUBPS   Y1, Y0, Y3
 	VSUBPS   Y0, Y2, Y0
 	CMPL     456(AX), $0x00
-	JEQ      skip6
+	JEQ      skip7
 	VMOVUPS  Y3, 16320(AX)(DX*4)
 	VMOVUPS  Y0, 13056(AX)(DX*4)
 
-skip6:
+skip7:
 	VBROADCASTSS 72(AX), Y4
 	VMINPS       Y4, Y1, Y4
 	VMOVUPS      all32_0<>+0(SB), Y5
@@ -3973,48 +3988,53 @@ skip6:
 	VMULPS       Y6, Y5, Y5
 	VMOVAPS      Y5, Y5
 	CMPL         392(AX), $0x00000000
-	JEQ          padded7
+	JEQ          padded8
 	VBROADCASTSS 40(AX), Y6
 	VMOVAPS      Y6, Y6
 	CMPL         392(AX), $0x00000001
-	JEQ          border8
+	JEQ          border9
 	VBROADCASTSS 88(AX), Y7
 	VBROADCASTSS 100(AX), Y8
 	VMOVUPS      all32_80000000<>+0(SB), Y9
 	VSUBPS       Y7, Y5, Y10
 	VPANDN       Y10, Y9, Y10
-	VDIVPS       Y8, Y10, Y11
-	VROUNDPS     $0x0b, Y11, Y11
+	VADDPS       Y8, Y8, Y11
+	VCMPPS       $0x11, Y11, Y10, Y12
+	VMOVMSKPS    Y12, BX
+	CMPL         BX, $0x000000ff
+	JEQ          near10
+	VDIVPS       Y11, Y10, Y12
+	VROUNDPS     $0x0b, Y12, Y12
 	VMOVAPS      Y10, Y10
-	VFNMADD231PS Y8, Y11, Y10
-	VMOVUPS      all32_0<>+0(SB), Y12
-	VCMPPS       $0x11, Y12, Y10, Y12
-	VADDPS       Y8, Y10, Y13
-	VBLENDVPS    Y12, Y13, Y10, Y10
+	VFNMADD231PS Y11, Y12, Y10
+	VMOVUPS      all32_0<>+0(SB), Y13
+	VCMPPS       $0x11, Y13, Y10, Y13
+	VADDPS       Y11, Y10, Y11
+	VBLENDVPS    Y13, Y11, Y10, Y10
 	VMOVAPS      Y10, Y10
-	VMOVUPS      all32_3f800000<>+0(SB), Y13
-	VSUBPS       Y13, Y11, Y13
-	VBLENDVPS    Y12, Y13, Y11, Y11
-	VMOVAPS      Y11, Y11
-	VMOVUPS      all32_3f000000<>+0(SB), Y12
-	VMULPS       Y12, Y11, Y12
-	VROUNDPS     $0x09, Y12, Y13
-	VCMPPS       $0x0c, Y12, Y13, Y12
-	VCMPPS       $0x11, Y7, Y5, Y5
-	VANDPS       Y9, Y5, Y5
-	VPXOR        Y5, Y6, Y6
-	VANDPS       Y9, Y12, Y5
-	VPXOR        Y5, Y6, Y6
-	VSUBPS       Y10, Y8, Y5
-	VBLENDVPS    Y12, Y5, Y10, Y5
-	VADDPS       Y7, Y5, Y5
-	VMOVUPS      all32_4b000000<>+0(SB), Y7
-	VCMPPS       $0x11, Y7, Y11, Y7
-	VMOVUPS      all32_7fc00000<>+0(SB), Y8
-	VBLENDVPS    Y7, Y5, Y8, Y5
-	VMOVAPS      Y5, Y5
+	VMOVUPS      all32_3f800000<>+0(SB), Y11
+	VSUBPS       Y11, Y12, Y11
+	VBLENDVPS    Y13, Y11, Y12, Y11
+	VMOVUPS      all32_4a800000<>+0(SB), Y12
+	VCMPPS       $0x11, Y12, Y11, Y11
+	VMOVUPS      all32_7fc00000<>+0(SB), Y12
+	VBLENDVPS    Y11, Y10, Y12, Y10
+	VMOVAPS      Y10, Y10
 
-border8:
+near10:
+	VCMPPS    $0x1d, Y8, Y10, Y11
+	VCMPPS    $0x11, Y7, Y5, Y5
+	VANDPS    Y9, Y11, Y12
+	VPXOR     Y12, Y6, Y6
+	VANDPS    Y9, Y5, Y5
+	VPXOR     Y5, Y6, Y6
+	VSUBPS    Y8, Y10, Y5
+	VSUBPS    Y5, Y8, Y5
+	VBLENDVPS Y11, Y5, Y10, Y5
+	VADDPS    Y7, Y5, Y5
+	VMOVAPS   Y5, Y5
+
+border9:
 	VMOVUPS      all32_0<>+0(SB), Y7
 	VCMPPS       $0x1e, Y7, Y5, Y7
 	VANDPS       Y5, Y7, Y5
@@ -4029,22 +4049,22 @@ border8:
 	VBLENDVPS    Y8, Y7, Y6, Y6
 	VMOVAPS      Y6, Y6
 	CMPL         456(AX), $0x00
-	JEQ          skip9
+	JEQ          skip11
 	VMOVUPS      Y6, 20672(AX)(DX*4)
 
-skip9:
-padded7:
+skip11:
+padded8:
 	VROUNDPS $0x09, Y5, Y6
 	VMOVUPS  all32_3f800000<>+0(SB), Y7
 	VADDPS   Y7, Y6, Y7
 	VSUBPS   Y6, Y5, Y8
 	VSUBPS   Y5, Y7, Y5
 	CMPL     456(AX), $0x00
-	JEQ      skip10
+	JEQ      skip12
 	VMOVUPS  Y8, 17408(AX)(DX*4)
 	VMOVUPS  Y5, 14144(AX)(DX*4)
 
-skip10:
+skip12:
 	VBROADCASTSS 76(AX), Y9
 	VMINPS       Y9, Y6, Y9
 	VMOVUPS      all32_0<>+0(SB), Y10
@@ -5909,36 +5929,41 @@ vector1:
 	VMOVUPS      all32_80000000<>+0(SB), Y4
 	VSUBPS       Y2, Y0, Y5
 	VPANDN       Y5, Y4, Y5
-	VDIVPS       Y3, Y5, Y6
-	VROUNDPS     $0x0b, Y6, Y6
+	VADDPS       Y3, Y3, Y6
+	VCMPPS       $0x11, Y6, Y5, Y7
+	VMOVMSKPS    Y7, BX
+	CMPL         BX, $0x000000ff
+	JEQ          near5
+	VDIVPS       Y6, Y5, Y7
+	VROUNDPS     $0x0b, Y7, Y7
 	VMOVAPS      Y5, Y5
-	VFNMADD231PS Y3, Y6, Y5
-	VMOVUPS      all32_0<>+0(SB), Y7
-	VCMPPS       $0x11, Y7, Y5, Y7
-	VADDPS       Y3, Y5, Y8
-	VBLENDVPS    Y7, Y8, Y5, Y5
+	VFNMADD231PS Y6, Y7, Y5
+	VMOVUPS      all32_0<>+0(SB), Y8
+	VCMPPS       $0x11, Y8, Y5, Y8
+	VADDPS       Y6, Y5, Y6
+	VBLENDVPS    Y8, Y6, Y5, Y5
 	VMOVAPS      Y5, Y5
-	VMOVUPS      all32_3f800000<>+0(SB), Y8
-	VSUBPS       Y8, Y6, Y8
-	VBLENDVPS    Y7, Y8, Y6, Y6
-	VMOVAPS      Y6, Y6
-	VMOVUPS      all32_3f000000<>+0(SB), Y7
-	VMULPS       Y7, Y6, Y7
-	VROUNDPS     $0x09, Y7, Y8
-	VCMPPS       $0x0c, Y7, Y8, Y7
-	VCMPPS       $0x11, Y2, Y0, Y0
-	VANDPS       Y4, Y0, Y0
-	VPXOR        Y0, Y1, Y1
-	VANDPS       Y4, Y7, Y0
-	VPXOR        Y0, Y1, Y1
-	VSUBPS       Y5, Y3, Y0
-	VBLENDVPS    Y7, Y0, Y5, Y0
-	VADDPS       Y2, Y0, Y0
-	VMOVUPS      all32_4b000000<>+0(SB), Y2
-	VCMPPS       $0x11, Y2, Y6, Y2
-	VMOVUPS      all32_7fc00000<>+0(SB), Y3
-	VBLENDVPS    Y2, Y0, Y3, Y0
-	VMOVAPS      Y0, Y0
+	VMOVUPS      all32_3f800000<>+0(SB), Y6
+	VSUBPS       Y6, Y7, Y6
+	VBLENDVPS    Y8, Y6, Y7, Y6
+	VMOVUPS      all32_4a800000<>+0(SB), Y7
+	VCMPPS       $0x11, Y7, Y6, Y6
+	VMOVUPS      all32_7fc00000<>+0(SB), Y7
+	VBLENDVPS    Y6, Y5, Y7, Y5
+	VMOVAPS      Y5, Y5
+
+near5:
+	VCMPPS    $0x1d, Y3, Y5, Y6
+	VCMPPS    $0x11, Y2, Y0, Y0
+	VANDPS    Y4, Y6, Y7
+	VPXOR     Y7, Y1, Y1
+	VANDPS    Y4, Y0, Y0
+	VPXOR     Y0, Y1, Y1
+	VSUBPS    Y3, Y5, Y0
+	VSUBPS    Y0, Y3, Y0
+	VBLENDVPS Y6, Y0, Y5, Y0
+	VADDPS    Y2, Y0, Y0
+	VMOVAPS   Y0, Y0
 
 border4:
 	VMOVUPS      all32_0<>+0(SB), Y2
@@ -5955,10 +5980,10 @@ border4:
 	VBLENDVPS    Y3, Y2, Y1, Y1
 	VMOVAPS      Y1, Y1
 	CMPL         456(AX), $0x00
-	JEQ          skip5
+	JEQ          skip6
 	VMOVUPS      Y1, 19584(AX)(DX*4)
 
-skip5:
+skip6:
 padded3:
 	VROUNDPS $0x09, Y0, Y1
 	VMOVUPS  all32_3f800000<>+0(SB), Y2
@@ -5966,11 +5991,11 @@ padded3:
 	VSUBPS   Y1, Y0, Y3
 	VSUBPS   Y0, Y2, Y0
 	CMPL     456(AX), $0x00
-	JEQ      skip6
+	JEQ      skip7
 	VMOVUPS  Y3, 16320(AX)(DX*4)
 	VMOVUPS  Y0, 13056(AX)(DX*4)
 
-skip6:
+skip7:
 	VBROADCASTSS 108(AX), Y4
 	VBROADCASTSS 120(AX), Y5
 	VCMPPS       $0x1d, Y4, Y1, Y4
@@ -5988,48 +6013,53 @@ skip6:
 	VMULPS       Y5, Y4, Y4
 	VMOVAPS      Y4, Y4
 	CMPL         392(AX), $0x00000000
-	JEQ          padded7
+	JEQ          padded8
 	VBROADCASTSS 40(AX), Y5
 	VMOVAPS      Y5, Y5
 	CMPL         392(AX), $0x00000001
-	JEQ          border8
+	JEQ          border9
 	VBROADCASTSS 88(AX), Y6
 	VBROADCASTSS 100(AX), Y7
 	VMOVUPS      all32_80000000<>+0(SB), Y8
 	VSUBPS       Y6, Y4, Y9
 	VPANDN       Y9, Y8, Y9
-	VDIVPS       Y7, Y9, Y10
-	VROUNDPS     $0x0b, Y10, Y10
+	VADDPS       Y7, Y7, Y10
+	VCMPPS       $0x11, Y10, Y9, Y11
+	VMOVMSKPS    Y11, BX
+	CMPL         BX, $0x000000ff
+	JEQ          near10
+	VDIVPS       Y10, Y9, Y11
+	VROUNDPS     $0x0b, Y11, Y11
 	VMOVAPS      Y9, Y9
-	VFNMADD231PS Y7, Y10, Y9
-	VMOVUPS      all32_0<>+0(SB), Y11
-	VCMPPS       $0x11, Y11, Y9, Y11
-	VADDPS       Y7, Y9, Y12
-	VBLENDVPS    Y11, Y12, Y9, Y9
+	VFNMADD231PS Y10, Y11, Y9
+	VMOVUPS      all32_0<>+0(SB), Y12
+	VCMPPS       $0x11, Y12, Y9, Y12
+	VADDPS       Y10, Y9, Y10
+	VBLENDVPS    Y12, Y10, Y9, Y9
 	VMOVAPS      Y9, Y9
-	VMOVUPS      all32_3f800000<>+0(SB), Y12
-	VSUBPS       Y12, Y10, Y12
-	VBLENDVPS    Y11, Y12, Y10, Y10
-	VMOVAPS      Y10, Y10
-	VMOVUPS      all32_3f000000<>+0(SB), Y11
-	VMULPS       Y11, Y10, Y11
-	VROUNDPS     $0x09, Y11, Y12
-	VCMPPS       $0x0c, Y11, Y12, Y11
-	VCMPPS       $0x11, Y6, Y4, Y4
-	VANDPS       Y8, Y4, Y4
-	VPXOR        Y4, Y5, Y5
-	VANDPS       Y8, Y11, Y4
-	VPXOR        Y4, Y5, Y5
-	VSUBPS       Y9, Y7, Y4
-	VBLENDVPS    Y11, Y4, Y9, Y4
-	VADDPS       Y6, Y4, Y4
-	VMOVUPS      all32_4b000000<>+0(SB), Y6
-	VCMPPS       $0x11, Y6, Y10, Y6
-	VMOVUPS      all32_7fc00000<>+0(SB), Y7
-	VBLENDVPS    Y6, Y4, Y7, Y4
-	VMOVAPS      Y4, Y4
+	VMOVUPS      all32_3f800000<>+0(SB), Y10
+	VSUBPS       Y10, Y11, Y10
+	VBLENDVPS    Y12, Y10, Y11, Y10
+	VMOVUPS      all32_4a800000<>+0(SB), Y11
+	VCMPPS       $0x11, Y11, Y10, Y10
+	VMOVUPS      all32_7fc00000<>+0(SB), Y11
+	VBLENDVPS    Y10, Y9, Y11, Y9
+	VMOVAPS      Y9, Y9
 
-border8:
+near10:
+	VCMPPS    $0x1d, Y7, Y9, Y10
+	VCMPPS    $0x11, Y6, Y4, Y4
+	VANDPS    Y8, Y10, Y11
+	VPXOR     Y11, Y5, Y5
+	VANDPS    Y8, Y4, Y4
+	VPXOR     Y4, Y5, Y5
+	VSUBPS    Y7, Y9, Y4
+	VSUBPS    Y4, Y7, Y4
+	VBLENDVPS Y10, Y4, Y9, Y4
+	VADDPS    Y6, Y4, Y4
+	VMOVAPS   Y4, Y4
+
+border9:
 	VMOVUPS      all32_0<>+0(SB), Y6
 	VCMPPS       $0x1e, Y6, Y4, Y6
 	VANDPS       Y4, Y6, Y4
@@ -6044,22 +6074,22 @@ border8:
 	VBLENDVPS    Y7, Y6, Y5, Y5
 	VMOVAPS      Y5, Y5
 	CMPL         456(AX), $0x00
-	JEQ          skip9
+	JEQ          skip11
 	VMOVUPS      Y5, 20672(AX)(DX*4)
 
-skip9:
-padded7:
+skip11:
+padded8:
 	VROUNDPS $0x09, Y4, Y5
 	VMOVUPS  all32_3f800000<>+0(SB), Y6
 	VADDPS   Y6, Y5, Y6
 	VSUBPS   Y5, Y4, Y7
 	VSUBPS   Y4, Y6, Y4
 	CMPL     456(AX), $0x00
-	JEQ      skip10
+	JEQ      skip12
 	VMOVUPS  Y7, 17408(AX)(DX*4)
 	VMOVUPS  Y4, 14144(AX)(DX*4)
 
-skip10:
+skip12:
 	VBROADCASTSS 112(AX), Y8
 	VBROADCASTSS 124(AX), Y9
 	VCMPPS       $0x1d, Y8, Y5, Y8
@@ -6087,10 +6117,10 @@ skip10:
 	VANDPS       Y0, Y1, Y0
 	VMOVUPS      Y0, 7616(AX)(DX*4)
 	CMPL         456(AX), $0x00
-	JEQ          skip11
+	JEQ          skip13
 	VMOVUPS      Y1, 41344(AX)(DX*4)
 
-skip11:
+skip13:
 	ADDQ $0x00000008, DX
 	JMP  vector1
 

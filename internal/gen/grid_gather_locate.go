@@ -102,15 +102,26 @@ func (k *gridKernel) firstTaps(n *gridKernel, dims int, pixels [3]value, side fu
 
 // storeBits stores of which lanes a mask does not hold, and returns them.
 func (k *gridKernel) storeBits(m mask, to memory) reg.GPVirtual {
+	bits := k.maskBits(m)
+	k.c.XORL(operand.U32(1<<k.lanes-1), bits)
+	k.c.MOVL(bits, to.Mem)
+	return bits
+}
+
+// maskBits returns a mask as bits.
+func (k *gridKernel) maskBits(m mask) reg.GPVirtual {
 	bits := k.c.GP32()
 	if k.isa.masks {
 		k.emit("KMOVW", m[0], bits)
 	} else {
 		k.emit(k.ps("VMOVMSK"), m[0], bits)
 	}
-	k.c.XORL(operand.U32(1<<k.lanes-1), bits)
-	k.c.MOVL(bits, to.Mem)
 	return bits
+}
+
+// ifAll branches where a mask holds for all lanes.
+func (k *gridKernel) ifAll(m mask, label string) {
+	branch(k.c.CMPL, k.maskBits(m), operand.U32(1<<k.lanes-1), k.c.JEQ, label)
 }
 
 // same returns where integers are equal.

@@ -64,32 +64,36 @@ func (k *gridKernel) slopes(always bool, code func()) {
 	k.c.Label(skip)
 }
 
-// reflect folds coordinates at both ends. The quotient of the distance by the
-// span, rounded, is right or 1 too high; what remains is exact. Of quotients of
-// 2^23 and more, and of NaNs, a NaN remains. slope may be nil.
+// reflect folds coordinates at both ends. Distances from the lower one repeat after two spans, to which few vectors
+// have to be brought; slope may be nil.
 func (k *gridKernel) reflect(axis int, c, slope value) {
 	low, span := k.parameter(paramFold+axis), k.parameter(paramSpan+axis)
-	sign, xor := k.float(math.Copysign(0, -1)), k.bits("VPXOR")
+	sign := k.float(math.Copysign(0, -1))
 	distance := k.sub(c, low)
 	k.emit(k.bits("VPANDN"), distance[0], sign[0], distance[0])
-	flips := k.apply(k.ps(k.isa.rint), 11, k.div(distance, span))
-	extra := value{k.vector()}
-	k.move(distance, extra)
-	k.emit(k.ps("VFNMADD231"), span[0], flips[0], extra[0])
-	high := k.compare(extra, less, k.zero())
-	k.move(k.pick(high, k.add(extra, span), extra), extra)
-	k.move(k.pick(high, k.sub(flips, k.float(1)), flips), flips)
-	half := k.mul(flips, k.float(0.5))
-	odd := k.compare(k.floor(half), otherThan, half)
-	// The derivative changes sign with each flip, and once more below low.
-	if slope != nil {
-		turned := k.keep(k.compare(c, less, low), sign)
-		k.emit(xor, turned[0], slope[0], slope[0])
-		k.emit(xor, k.keep(odd, sign)[0], slope[0], slope[0])
+	near, period := k.newLabel("near"), k.add(span, span)
+	k.ifAll(k.compare(distance, less, period), near)
+	k.remainder(distance, period)
+	k.c.Label(near)
+	odd := k.compare(distance, greaterEqual, span)
+	if slope != nil { // its sign changes with each flip, and once more below low
+		for _, m := range []mask{odd, k.compare(c, less, low)} {
+			k.emit(k.bits("VPXOR"), k.keep(m, sign)[0], slope[0], slope[0])
+		}
 	}
-	folded := k.add(k.pick(odd, k.sub(span, extra), extra), low)
-	few := k.compare(flips, less, k.float(1<<23)) // false for a NaN
-	k.move(k.pick(few, folded, k.float(math.NaN())), c)
+	k.move(k.add(k.pick(odd, k.sub(span, k.sub(distance, span)), distance), low), c)
+}
+
+// remainder takes as many periods from a distance as there are. The quotient, rounded, is right or 1 too high; what
+// remains is exact. Of 2^22 periods and more, and of NaNs, a NaN remains.
+func (k *gridKernel) remainder(distance, period value) {
+	periods, rest := k.apply(k.ps(k.isa.rint), 11, k.div(distance, period)), value{k.vector()}
+	k.move(distance, rest)
+	k.emit(k.ps("VFNMADD231"), period[0], periods[0], rest[0])
+	high := k.compare(rest, less, k.zero())
+	k.move(k.pick(high, k.add(rest, period), rest), rest)
+	few := k.compare(k.pick(high, k.sub(periods, k.float(1)), periods), less, k.float(1<<22)) // false for a NaN
+	k.move(k.pick(few, rest, k.float(math.NaN())), distance)
 }
 
 // jumpMode branches where the mode is the given one.
