@@ -35,7 +35,10 @@ type (
 
 // affineRows are the kernels of the elements' type, and of the compute type for
 // positions that do not lie as kernels take them.
-type affineRows[C Compute] struct{ own, plain *affineKernel }
+type affineRows[C Compute] struct {
+	own, plain *affineKernel
+	fold       ColumnFold[C]
+}
 
 func affineRowsOf[C Compute](isa ISA, t Types) (rows affineRows[C], ok bool) {
 	for i := range affineKernels {
@@ -47,6 +50,7 @@ func affineRowsOf[C Compute](isa ISA, t Types) (rows affineRows[C], ok bool) {
 			rows.plain = k
 		}
 	}
+	rows.fold, _ = PickUpTo(ColumnFoldRows[C](), isa, t)
 	return rows, rows.own != nil
 }
 
@@ -184,11 +188,7 @@ func (k affineRows[C]) sums(r *AffineRun, to []C) {
 	})
 	for column := range d + 1 {
 		sum := lanes[column*d*Lanes:][:d*Lanes]
-		for half := len(sum) / 2; half >= d; half /= 2 {
-			for i, v := range sum[half:][:half] {
-				sum[i] += v
-			}
-		}
+		k.fold(Columns[C]{Sums: [2][]C{sum}, width: d}, Lanes)
 		for row, v := range sum[:d] {
 			to[row*(d+1)+column] = v
 		}

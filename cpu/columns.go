@@ -11,8 +11,8 @@ const MaxColumns = 512
 // Columns are the accumulators of a striped kernel for groups side by side:
 // rows of one for each group, Lanes at most, for both sums.
 type Columns[C Compute] struct {
-	Sums  [2][]C
-	width int // between rows
+	Sums  [2][]C // the second may be nil
+	width int    // between rows
 }
 
 // columnSlack is how far a kernel may write zeros past the last row.
@@ -51,16 +51,28 @@ type ColumnFold[C Compute] func(c Columns[C], rows int)
 // ColumnFoldRows is the table of the ways to do so.
 func ColumnFoldRows[C Compute]() []Row[ColumnFold[C]] {
 	own := slices.Concat(ownRows[ColumnFold[C]](columnFoldRows), ownRows[ColumnFold[C]](columnFoldRows64))
-	return withDefinition(own, always(foldBy(func(to, from []C) { addInto(to, to, from) })))
+	return withDefinition(own, always(foldBy[C](nil)))
 }
 
-// foldBy makes a fold of what adds accumulators to as many others.
-func foldBy[C Compute](add func(to, from []C)) ColumnFold[C] {
+// foldBy makes a fold of a kernel that adds accumulators to as many others, whole cache lines of them; it may be nil.
+func foldBy[C Compute](add func(to, from *C, n int)) ColumnFold[C] {
 	return func(c Columns[C], rows int) {
 		for _, sums := range c.Sums {
+			if sums == nil {
+				continue
+			}
 			for h := Lanes / 2; h > 0; h /= 2 {
-				if n := min(h, rows-h) * c.width; n > 0 {
-					add(sums[:n], sums[h*c.width:][:n])
+				n := min(h, rows-h) * c.width
+				if n <= 0 {
+					continue
+				}
+				to, from, whole := sums[:n], sums[h*c.width:][:n], 0
+				if add != nil && n >= 64/int(unsafe.Sizeof(C(0))) {
+					whole = n &^ (64/int(unsafe.Sizeof(C(0))) - 1)
+					add(&to[0], &from[0], whole)
+				}
+				for i := whole; i < n; i++ {
+					to[i] += from[i]
 				}
 			}
 		}

@@ -88,20 +88,9 @@ var groupSumRows = []Row[GroupSums[float32]]{{"avx2", AVX2, always(GroupSums[flo
 }))}}
 
 var (
-	columnFoldRows   = []Row[ColumnFold[float32]]{{"avx2", AVX2, always(foldBy(addBy(addAVX2F32)))}}
-	columnFoldRows64 = []Row[ColumnFold[float64]]{{"avx2", AVX2, always(foldBy(addBy(addAVX2F64)))}}
+	columnFoldRows   = []Row[ColumnFold[float32]]{{"avx2", AVX2, always(foldBy(addAVX2F32))}}
+	columnFoldRows64 = []Row[ColumnFold[float64]]{{"avx2", AVX2, always(foldBy(addAVX2F64))}}
 )
-
-// addBy adds by a kernel for whole cache lines.
-func addBy[C Compute](kernel func(to, from *C, n int)) func(to, from []C) {
-	return func(to, from []C) {
-		whole := len(to) &^ (64/int(unsafe.Sizeof(C(0))) - 1)
-		if whole > 0 {
-			kernel(&to[0], &from[0], whole)
-		}
-		addInto(to[whole:], to[whole:], from[whole:])
-	}
-}
 
 // fewExtremes are the kernels of groups of few elements, by type.
 var fewExtremes = map[tensor.DType]fewExtremesKernel{

@@ -58,20 +58,27 @@ func buildAffineBackward[C cpu.Compute](pl *plan) error {
 		gradGrid := &c.args[affineGradGrid]
 		kernel(g.run(w, gradGrid, number/blocks, number%blocks*cpu.StripeBlock, cpu.StripeBlock), results(c)[number*elements:][:elements])
 	}
-	join := func(c *call, w *worker, sum int64) {
-		tree := cpu.TreeOf[C](&w.scratch, 0)
-		of := results(c)[sum/elements*blocks*elements:][:blocks*elements]
-		for i := sum % elements; i < int64(len(of)); i += elements {
-			tree.Push(of[i])
+	join := func(c *call, w *worker, image int64) {
+		of := results(c)[image*blocks*elements:][:blocks*elements]
+		sum := cpu.BlockOf[C](&w.scratch, 0, int(elements))
+		for e := range sum {
+			tree := cpu.TreeOf[C](&w.scratch, 0)
+			for i := e; i < len(of); i += len(sum) {
+				tree.Push(of[i])
+			}
+			sum[e] = tree.Sum()
 		}
-		v := cpu.BlockOf[C](&w.scratch, 0, 1)
-		v[0] = tree.Sum()
 		gradTheta := &c.args[affineGradTheta]
-		cpu.Store(cpu.Span{P: unsafe.Add(gradTheta.Data, elementOffset(gradTheta, sum)*gradTheta.DType.Size()), DType: gradTheta.DType}, v)
+		size, columns := gradTheta.DType.Size(), g.dims+1
+		for row := range g.dims {
+			at := image*gradTheta.Stride(0) + int64(row)*gradTheta.Stride(1)
+			to := cpu.Span{P: unsafe.Add(gradTheta.Data, at*size), Stride: gradTheta.Stride(2) * size, DType: gradTheta.DType}
+			cpu.Store(to, sum[row*columns:][:columns])
+		}
 	}
 	pl.run = func(c *call) error {
 		c.parallel(g.batch*blocks, g.cost(), part)
-		c.parallel(sums, 0, join)
+		c.parallel(g.batch, 0, join)
 		return nil
 	}
 	return nil
