@@ -78,7 +78,7 @@ def _second(
     grad_output, _, grid = tensors
     d_output = _SAMPLE(of_input, grid, *attributes) if wants[0] else None
     if d_output is not None and attributes[0] == "nearest":
-        d_output = d_output + 0.0  # a sum, which is never -0
+        d_output.add_(0.0)  # a sum is never -0
     d_grid = _SAMPLE_BACKWARD(grad_output, of_input, grid, *attributes, False, True)[1] if wants[2] else None
     return d_output, None, d_grid
 
