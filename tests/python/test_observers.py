@@ -104,6 +104,7 @@ def test_special_values():
         of_any = MinMaxObserver(eps=torch.finfo(torch.float32).max)  # eps up to the largest number
         ends = torch.tensor([-1.0, 2.0])
         assert_same(of_any.extremes(ends.to(dtype)), tuple(ends))
+        assert_same(of_any(torch.ones([1] * 8, dtype=dtype)).float(), torch.ones([1] * 8))
     one = MinMaxObserver(block_size=[])
     one(torch.tensor(2.0))
     assert_same(one.max_val, torch.tensor(2.0))

@@ -29,6 +29,7 @@ LAYERS = {
     "static int8": ("integer", lambda: observed(dtype=torch.int8, qscheme=SYMMETRIC), lambda: observed(MinMaxObserver, dtype=torch.int8, qscheme=CHANNEL, ch_axis=-2)),
     "dynamic int8": ("integer", lambda: configured(dtype=torch.int8, granularity="per_token"), lambda: configured(dtype="int4", granularity="per_channel")),
     "static int4": ("integer", lambda: observed(dtype="int4", qscheme=SYMMETRIC), lambda: LearnableFakeQuantize(-8, 7)),
+    "dynamic MSE": ("integer", lambda: observed(MSEObserver, is_dynamic=True, dtype=torch.int8, qscheme=SYMMETRIC, steps=5), lambda: LearnableFakeQuantize(-8, 7)),
     "one scale": ("integer", lambda: LearnableFakeQuantize(-127, 127), lambda: LearnableFakeQuantize(-8, 7)),
     "learned": ("integer", lambda: LearnableFakeQuantize(-127, 127), lambda: LearnableFakeQuantize(-8, 7, channels=6)),
     "uint8 input": ("codes", lambda: observed(), lambda: LearnableFakeQuantize(-128, 127, channels=6)),
