@@ -87,6 +87,7 @@ def test_a_layer_has_one_result_trained_and_served(name, bias):
     want = layer(x)
     served = convert(layer)
     assert served.product == product and not list(served.parameters())
+    assert (served.activation_fake_quantizer is None) == (layer.activation_fake_quantizer is None)
     assert served.weight.codes.is_floating_point() == (name == "weight not quantized")
     assert_same(served(x), want)
     assert_same(by_the_contract(product, layer, served, x), want.detach())
