@@ -212,11 +212,11 @@ func isNoBackend(t *testing.T, zero *Autodiff[*CPU, None]) {
 		"backward": backward, "view": viewed, "run": run, "copy": copied, "full": Full(zero, 1, 2).Exp().Err(), "from view": FromView(zero, tensor.Of([]float32{1})).Err(),
 		"track": zero.Track(x).Err(), "inner": zero.Inner(x).Err(), "from inner": zero.FromInner(made.Inner(x)).Err(), "detach": zero.Detach(x).Err(),
 		"within": Full(New(zero, None{}), 1).Err(), "params of it": NewParams(zero, 1).Zeros("a", 2).Err(), "params over it": new(Params[*Autodiff[*CPU, None]]).Add("a", x).Err(),
-		"params": params.Full("a", 1, 2).Err(), "params of any": new(Params[Backend]).Zeros("a", 2).Err(),
+		"params": params.Full("a", 1, 2).Err(), "a buffer of them": params.Buffer("b", 0, 2).Err(), "params of any": new(Params[Backend]).Zeros("a", 2).Err(),
 	} {
 		require.ErrorIs(t, err, errNoBackend, name)
 	}
-	require.Equal(t, []string{"a"}, params.Names())
+	require.Equal(t, []string{"a", "b"}, params.Names())
 	g, err := made.Backward(x.Exp())
 	require.NoError(t, err)
 	require.Error(t, zero.GradReplace(x, g, Full(NewCPU(), 1)))

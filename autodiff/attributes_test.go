@@ -42,3 +42,26 @@ func TestIndicesOfNothing(t *testing.T) {
 		require.ErrorContains(t, err, "index 0 is 1; want none: there are no elements to choose from")
 	}
 }
+
+// A backend's own operations take what no method of Float asks for.
+func TestAxisThatIsKept(t *testing.T) {
+	be := NewCPU()
+	x := Floats(be, []float32{1, 2, 3, 4, 5, 6}, 2, 3)
+	for _, op := range []Op{OpProd, OpMax} {
+		y := Float[*CPU]{x.run(op, &Attr{Axis: 1, KeepDim: true})}
+		require.Equal(t, []int{2, 1}, y.Shape())
+	}
+	grad := Float[*CPU]{Ones(be, 2, 1).run(OpProdGrad, &Attr{Axis: -1, KeepDim: true}, x.Tensor)}
+	require.Equal(t, []float64{6, 3, 2, 30, 24, 20}, list(t, grad))
+}
+
+// Bounds that are equal, windows of one element, results of one.
+func TestLeastArguments(t *testing.T) {
+	be := NewCPU()
+	one := Floats(be, []float32{-3}, 1, 1, 1, 1)
+	require.Equal(t, []float64{2}, list(t, one.Clamp(2, 2)))
+	require.Equal(t, []float64{-3}, list(t, one.MaxPool2d(Window{Kernel: [2]int{1, 1}})))
+	require.Equal(t, []float64{6}, list(t, one.ConvTranspose2d(Full(be, -2, 1, 1, 1, 1), Float[*CPU]{}, Window{})))
+	require.ErrorContains(t, Ones(be, 2).MaxPool2d(Window{Kernel: [2]int{1, 1}}).Err(), "want [..., h, w]")
+	require.Equal(t, "none", Info{}.String())
+}

@@ -96,6 +96,7 @@ def test_spatial_transformer_starts_from_no_warp():
     assert torch.allclose(module(x), x, atol=1e-5)
     module.size = (3, 4)
     assert module(x).shape == (3, 1, 3, 4)
+    assert SpatialTransformer(module.localisation, (1, 1))(x).shape == (3, 1, 1, 1)
     assert_same(torch.fx.symbolic_trace(module)(x), module(x))
     module(x).square().sum().backward()
     assert last.weight.grad.abs().sum() > 0

@@ -124,6 +124,7 @@ def table():
         (ValueError, r"size is \(1,\); want a height", lambda: SpatialTransformer(torch.nn.Identity(), (1,))),
         (ValueError, r"SpatialTransformer: input has shape \[2, 3\]", lambda: SpatialTransformer(torch.nn.Identity())(draw(2, 3))),
         (ValueError, r"localisation gives shape \[1, 27\] for an input of \[1, 3, 3, 3\]; want \[1, 6\] or", lambda: WARP(draw(1, 3, 3, 3))),
+        (ValueError, r"localisation gives shape \[\] for an input of", lambda: SpatialTransformer(torch.sum)(draw(1, 3, 3, 3))),
         (ValueError, r"localisation gives shape \[1, 2, 1, 2, 3\] for an input of \[2, 1, 2, 3\]; want \[2, 6\] or", lambda: BATCHED(draw(2, 1, 2, 3))),
         (ValueError, r"SpatialTransformer: size is \(0, 3\)", lambda: SpatialTransformer(torch.nn.Identity(), (0, 3))),
         (TypeError, "SpatialTransformer: input must be a Tensor, not NoneType", lambda: SpatialTransformer(torch.nn.Identity())(None)),

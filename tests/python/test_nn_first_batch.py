@@ -235,9 +235,10 @@ def test_a_learned_range_has_no_smaller_scale_than_eps():
 @pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16), ids=str)
 def test_a_first_batch_in_16_bits_sets_what_its_values_in_32_do(dtype):
     x = draw(30, 40, dtype=dtype)
-    narrow, wide = LearnableFakeQuantize(), LearnableFakeQuantize()
-    narrow(x), wide(x.float())
-    assert_same(narrow.scale, wide.scale)
+    for codes in ((-128, 127), (-2, 1)):
+        narrow, wide = LearnableFakeQuantize(*codes), LearnableFakeQuantize(*codes)
+        narrow(x), wide(x.float())
+        assert_same(narrow.scale, wide.scale)
 
 
 def test_the_first_batch_has_a_count_that_is_rounded_once():

@@ -238,6 +238,16 @@ def test_what_has_seen_nothing_is_served_with_a_scale_of_1():
     assert served(x).min() < 0  # the middle of uint8 is its zero point
 
 
+def test_a_zero_point_that_a_module_has_not_is_unexpected():
+    model = served("activation", LearnableFakeQuantize)
+    state = {**model.state_dict(), "0.activation_fake_quantizer.zero_point": torch.zeros(1, dtype=torch.int32)}
+    with pytest.raises(
+        RuntimeError, match=r'Unexpected key\(s\) in state_dict: "0.activation_fake_quantizer.zero_point"'
+    ):
+        model.load_state_dict(state)
+    model.load_state_dict(state, strict=False)
+
+
 def test_a_state_without_a_scale_lacks_it():
     model = served("weight", E4M3)
     state = {name: value for name, value in model.state_dict().items() if not name.endswith("scale")}

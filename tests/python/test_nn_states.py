@@ -131,6 +131,16 @@ def test_a_conversion_of_type_and_device(kind):
     assert all(b.is_meta and b.dtype != torch.bfloat16 for b in module.buffers())
 
 
+def test_a_buffer_of_a_subclass_is_converted():
+    class Ours(MinMaxObserver):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(1))
+
+    module = Ours().bfloat16()
+    assert module.seen.dtype == torch.bfloat16 and module.min_val.dtype == torch.float32
+
+
 @each_model
 def test_memory_after_meta_starts_anew(name):
     model, want, x = model_of(name).to("meta").to_empty(device="cpu"), model_of(name), draw(5, 8)
@@ -154,6 +164,10 @@ def test_a_parametrized_scale_starts_at_the_batch():
         module(x), plain(x)
     torch.testing.assert_close(module.scale, plain.scale)
     assert module.initialized
+    other = LearnableFakeQuantize(learn_zero_point=True)  # whose scale is none of the parametrized
+    parametrize.register_parametrization(other, "zero_point", torch.nn.Identity())
+    other(x)
+    assert_same(other.scale, plain.scale)
 
 
 def test_a_start_that_was_replaced_is_not_lost():

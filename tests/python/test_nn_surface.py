@@ -2,6 +2,7 @@
 
 import copy
 import io
+import threading
 import warnings
 
 import pytest
@@ -84,12 +85,29 @@ def test_a_converted_model_follows_bfloat16():
     assert convert(table).bfloat16().cpu()(torch.tensor([1, 3])).dtype == torch.bfloat16
 
 
-def test_a_first_batch_under_vmap_sets_nothing():
+def test_a_first_batch_within_a_transform_sets_nothing():
     module, x = LearnableFakeQuantize(), draw(3, 4)
-    with pytest.raises(RuntimeError, match="LearnableFakeQuantize: vmap cannot set scale"):
-        torch.vmap(module)(x)
+    parameters = dict(module.named_parameters())
+    for call in (
+        lambda: torch.vmap(module)(x),
+        lambda: torch.func.grad(lambda x: module(x).sum())(x),
+        lambda: torch.func.grad(lambda p: torch.func.functional_call(module, p, (x,)).sum())(parameters),
+    ):
+        with pytest.raises(
+            RuntimeError, match="LearnableFakeQuantize: vmap and torch.func's transforms cannot set scale"
+        ):
+            call()
+        assert module.scale == 1 and not module.initialized
     module(x)
     assert module.scale != 1
+
+
+def test_a_quantizer_with_a_hook_is_called_in_a_thread_of_its_own():
+    module, x, results = LearnableFakeQuantize(), draw(3, 4), []
+    module.register_forward_hook(lambda *_: None)
+    thread = threading.Thread(target=lambda: results.append(module(x)))
+    thread.start(), thread.join()
+    assert_same(results, [module(x)])
 
 
 def test_a_learned_scale_of_doubles_starts_from_doubles():

@@ -100,6 +100,14 @@ def test_special_values():
     assert observer.calculate_qparams()[0].isnan()
     observer(torch.tensor([1.0]))
     assert observer.calculate_qparams()[0].isnan()
+    for dtype in (torch.bfloat16, torch.float16):
+        of_any = MinMaxObserver(eps=torch.finfo(torch.float32).max)  # eps up to the largest number
+        ends = torch.tensor([-1.0, 2.0])
+        assert_same(of_any.extremes(ends.to(dtype)), tuple(ends))
+        assert_same(of_any(torch.ones([1] * 8, dtype=dtype)).float(), torch.ones([1] * 8))
+    one = MinMaxObserver(block_size=[])
+    one(torch.tensor(2.0))
+    assert_same(one.max_val, torch.tensor(2.0))
     with pytest.raises(ValueError, match=r"shape \[3\], those before had \[2\]"):
         channels = PerChannelMinMaxObserver(0, torch.int8)
         channels(draw(2, 4)), channels(draw(3, 4))
@@ -218,6 +226,7 @@ def test_mse_takes_the_best_of_its_ranges():
     best = min(factors, key=loss)
     assert best < 1
     assert_same(observer.max_val, torch.tensor(100.0) * best)
+    assert_same(MSEObserver(steps=1).extremes(x), MinMaxObserver().extremes(x))
     for keywords in ({"group_size": 32}, {"qscheme": torch.per_channel_symmetric}):
         errors = []
         for kind in (MinMaxObserver, MSEObserver):

@@ -28,6 +28,8 @@ observed, configured = FakeQuantize, FakeQuantize.from_config
 LAYERS = {
     "static int8": ("integer", lambda: observed(dtype=torch.int8, qscheme=SYMMETRIC), lambda: observed(MinMaxObserver, dtype=torch.int8, qscheme=CHANNEL, ch_axis=-2)),
     "dynamic int8": ("integer", lambda: configured(dtype=torch.int8, granularity="per_token"), lambda: configured(dtype="int4", granularity="per_channel")),
+    "static int4": ("integer", lambda: observed(dtype="int4", qscheme=SYMMETRIC), lambda: LearnableFakeQuantize(-8, 7)),
+    "dynamic MSE": ("integer", lambda: observed(MSEObserver, is_dynamic=True, dtype=torch.int8, qscheme=SYMMETRIC, steps=5), lambda: LearnableFakeQuantize(-8, 7)),
     "one scale": ("integer", lambda: LearnableFakeQuantize(-127, 127), lambda: LearnableFakeQuantize(-8, 7)),
     "learned": ("integer", lambda: LearnableFakeQuantize(-127, 127), lambda: LearnableFakeQuantize(-8, 7, channels=6)),
     "uint8 input": ("codes", lambda: observed(), lambda: LearnableFakeQuantize(-128, 127, channels=6)),
@@ -85,6 +87,7 @@ def test_a_layer_has_one_result_trained_and_served(name, bias):
     want = layer(x)
     served = convert(layer)
     assert served.product == product and not list(served.parameters())
+    assert (served.activation_fake_quantizer is None) == (layer.activation_fake_quantizer is None)
     assert served.weight.codes.is_floating_point() == (name == "weight not quantized")
     assert_same(served(x), want)
     assert_same(by_the_contract(product, layer, served, x), want.detach())

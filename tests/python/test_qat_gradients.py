@@ -64,6 +64,18 @@ def test_a_gradient_in_16_bits_is_of_the_values_that_codes_stand_for(name, dtype
         assert_same(torch.autograd.grad(f(x), x, dy)[0], want)
 
 
+def test_values_that_a_product_takes_in_16_bits_have_a_gradient_in_16_bits():
+    """The product of codes: as where the activation is quantized before the layer."""
+    torch.manual_seed(0)
+    before, dy = LearnableFakeQuantize(-8, 7), draw(16, 32, dtype=torch.bfloat16)
+    linear, int4 = torch.nn.Linear(64, 32).bfloat16(), CONFIGURATIONS["int4"][0]
+    layer, plain = prepare(linear, int4, lambda: before), prepare(linear, int4)  # a scale in float32
+    x = draw(16, 64, dtype=torch.bfloat16).requires_grad_()
+    layer(x)
+    want = torch.autograd.grad(plain(before(x)), (x, before.scale), dy)
+    assert_same(torch.autograd.grad(layer(x), (x, before.scale), dy), want)
+
+
 @pytest.mark.parametrize("name", ("weight", "integer", "int4"))
 def test_without_a_gradient_no_weight_is_dequantized(name, monkeypatch):
     served, x = convert(prepare(torch.nn.Linear(64, 32), *CONFIGURATIONS[name])), draw(16, 64)

@@ -163,9 +163,11 @@ class LearnableFakeQuantize(FakeQuantizer):
             scale, zero_point = self.scheme.choose(x.detach())
         else:
             scale = self._usual_scale(x.detach())
-        if torch._C._functorch.is_batchedtensor(scale):
+        of = torch._C._functorch
+        if of.is_batchedtensor(scale) or (not torch.compiler.is_compiling() and of.is_gradtrackingtensor(scale)):
             raise RuntimeError(
-                "LearnableFakeQuantize: vmap cannot set scale; show it a batch before, or disable_observer()"
+                "LearnableFakeQuantize: vmap and torch.func's transforms cannot set scale; show it a batch before, or "
+                "disable_observer()"
             )
         start = {"scale": scale.reshape(self.scale.shape)}
         if self.zero_point is not None and zero_point is not None:
