@@ -109,17 +109,7 @@ func chooseBytes[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax cp
 	bytes := *f
 	bytes.packed, bytes.isa = -1, pl.needs
 	chooseThenMap[C](pl, &bytes, t, minMax, quantize)
-	whole, pack := pl.run, job(f.packRows)
-	pl.run = func(c *call) error {
-		if tensor.NumElements(f.shape) == 0 {
-			return whole(c)
-		}
-		m := f.rowsAsBytes(c)
-		err := whole(c)
-		c.compacting = m
-		c.parallel(f.packedJobs(), m.count, pack)
-		return err
-	}
+	pl.run = f.thenPacked(pl.run)
 }
 
 // checkChosen asks for codes that a scale above 0 and below infinity can be chosen for.
