@@ -87,8 +87,8 @@ func codeRows(floats []Row[func(*EmbeddingSums)], termsOf func(tensor.DType) ten
 }
 
 func (b *codeBags) run(m *EmbeddingSums) {
-	if b.takes(m) {
-		b.sumCodes(m, b.direct, b.direct.manyBelow(m, groupInPlace))
+	if most := b.direct.manyBelow(m, groupInPlace); b.takes(m, most) {
+		b.sumCodes(m, b.direct, most)
 	} else {
 		b.inFloats(m)
 	}
@@ -97,8 +97,8 @@ func (b *codeBags) run(m *EmbeddingSums) {
 // smallestPage is how many bytes a page of memory has at least.
 const smallestPage = 1 << 12
 
-// takes reports whether a kernel takes all groups of codes.
-func (b *codeBags) takes(m *EmbeddingSums) bool {
+// takes reports whether a kernel takes all groups of codes, many at once of those of fewer columns than most.
+func (b *codeBags) takes(m *EmbeddingSums, most int64) bool {
 	c, columns := &m.Codes, m.Column+m.Columns
 	// A row's zero point is found by where its scale is.
 	parameters := c.Scale.DType == tensor.F32 && (c.Zero.P == nil || c.Zero.DType == tensor.I32 && c.Zero.RowStride == c.Scale.RowStride)
@@ -106,7 +106,7 @@ func (b *codeBags) takes(m *EmbeddingSums) bool {
 	// its page with this row or the one before; else nothing may be mapped there.
 	near := min(c.GroupSize, columns) >= groupUnit || c.Weight.RowStride <= smallestPage
 	// Of short groups that are taken one by one a row is read many times: copies are read faster.
-	once := c.GroupSize >= min(2*groupUnit, columns) || b.direct.takesManyGroups(c, columns, groupInPlace) &&
+	once := c.GroupSize >= min(2*groupUnit, columns) || b.direct.takesManyGroups(c, columns, most) &&
 		(b.direct.needs == AVX512 || c.Rows*c.Weight.RowStride <= nearCodes)
 	return b.direct.takesGroups(c, columns) && parameters && near && once && m.Out.Contiguous()
 }

@@ -15,7 +15,8 @@ const (
 	groupInPlace  = 2 * groupUnit
 	groupInCopies = groupUnit
 
-	// With AVX-512 as fast of groupInPlace columns, if rows have few columns, come from a near cache, and bags have some rows.
+	// With AVX-512 as fast of groupInPlace columns, if bags have some rows, which have few columns and come from a near cache,
+	// or whose terms are rounded.
 	fewColumns = 128
 	nearTable  = 1 << 20
 	someRows   = 4
@@ -33,17 +34,25 @@ func (s *rowSum) takesManyGroups(c *WeightRows, columns, most int64) bool {
 	if s.needs == AVX512 {
 		least, group = 2, leastOf16
 	}
-	return s.out == tensor.F32 && c.GroupSize >= group && c.GroupSize < most &&
+	return c.GroupSize >= group && c.GroupSize < most &&
 		ceilDiv(columns, c.GroupSize) >= least && c.Scale.Contiguous() && (c.Zero.P == nil || c.Zero.Contiguous())
 }
 
-// manyBelow returns of how many columns groups are summed as fast one after the other, with AVX2 of others.
+// manyBelow returns of how many columns groups are summed as fast one after the other, with AVX2 of others, or, in bags of some
+// rows whose terms are rounded to bf16, of half as many.
 func (s *rowSum) manyBelow(m *EmbeddingSums, others int64) int64 {
+	if s == nil {
+		return 0
+	}
 	c, bags := &m.Codes, m.destinations()
+	fewRows := m.Start[bags]-m.Start[0] < int64(someRows*bags)
+	far := m.Columns > fewColumns || c.Rows*c.Weight.RowStride > nearTable
 	switch {
-	case s == nil || s.needs != AVX512:
+	case s.needs != AVX512 && s.out == tensor.BF16 && !fewRows:
+		return others / 2
+	case s.needs != AVX512:
 		return others
-	case m.Columns > fewColumns || c.Rows*c.Weight.RowStride > nearTable || m.Start[bags]-m.Start[0] < int64(someRows*bags):
+	case fewRows || far && s.out == tensor.F32:
 		return 2 * groupInPlace
 	}
 	return groupInPlace

@@ -13,7 +13,7 @@ const (
 	sumBF16        // of rows of f32: store in another type
 	sumF16
 	sumCentred // of rows of codes: no zero points
-	sumGrouped // of rows of codes whose terms are not rounded: columns have parameters of several groups
+	sumGrouped // of rows of codes: columns have parameters of several groups
 )
 
 // columnNumbers is how many columns' groups are listed: a block's.

@@ -76,7 +76,7 @@ const shortestChoice, longestTogether = 1 << 11, 1024
 // chooseThenMap is runChoice in a compute type.
 func chooseThenMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
 	if f.packed >= 0 {
-		chooseBeforeMap[C](pl, f, t, minMax, quantize)
+		chooseBytes[C](pl, f, t, minMax, quantize)
 		return
 	}
 	p := &pl.problem
@@ -104,20 +104,12 @@ func chooseThenMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax 
 	pl.workspace = reductionWorkspace[C](f)
 }
 
-// chooseBeforeMap chooses for all groups before it maps elements: those of several
-// groups are packed together.
-func chooseBeforeMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
-	chooser := *f
-	chooser.packed, chooser.operand[firstOutput] = -1, -1
-	t.Out[0], chooser.args.Out[0].DType, chooser.size[firstOutput] = tensor.None, tensor.None, 0
-	chooseThenMap[C](pl, &chooser, t, minMax, nil)
-	choose, mapAll := pl.run, runElementwise(pl, f, quantize)
-	pl.run = func(c *call) error {
-		if err := choose(c); err != nil {
-			return err
-		}
-		return mapAll(c)
-	}
+// chooseBytes makes packed codes bytes, in memory of the library's, while groups are in cache, and packs these as a whole.
+func chooseBytes[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
+	bytes := *f
+	bytes.packed, bytes.isa = -1, pl.needs
+	chooseThenMap[C](pl, &bytes, t, minMax, quantize)
+	pl.run = f.thenPacked(pl.run)
 }
 
 // checkChosen asks for codes that a scale above 0 and below infinity can be chosen for.

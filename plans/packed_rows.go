@@ -9,26 +9,38 @@ import (
 
 // Packed codes in short rows, many of which no kernel takes in one call, such as rows of an odd number of codes. The
 // whole tensor is unpacked before the kernel, or packed after it, several rows at a time: a row of an odd number has
-// one more nibble, which is skipped, or set to 0.
+// one more nibble, which is skipped, or set to 0. Outputs that caches hold are packed so whatever their rows are: a piece that
+// was written at once has to wait for its stores.
 
 // longPackedRow: rows of at least so many codes are unpacked, or packed, as part of the job that reads or writes them.
 const longPackedRow = 1024
 
-// inBytes makes the run of an op that maps elements with packed codes, which unpacks or packs the whole tensor where rows
-// are short, and else is the run packed.
+// inBytes makes the run of an op that maps elements with packed codes, which unpacks or packs the whole tensor where that is
+// faster, and else is the run packed.
 func (f *groupedPlan) inBytes(pl *plan, kernel cpu.Elementwise, packed func(c *call) error) func(c *call) error {
 	bytes := *f
 	bytes.packed, bytes.isa = -1, pl.needs
-	whole, unpack, pack := runElementwise(pl, &bytes, kernel), job(f.unpackRows), job(f.packRows)
+	whole, unpack := runElementwise(pl, &bytes, kernel), job(f.unpackRows)
 	if f.packed >= firstOutput {
 		bytes.args.Stream = false // they are read soon
+		whole = f.thenPacked(whole)
 	}
 	return func(c *call) error {
-		if !f.inShortRows(c) {
+		if !f.takesBytes(c) {
 			return packed(c)
 		}
 		if f.packed < firstOutput {
 			f.unpackWhole(c, unpack)
+		}
+		return whole(c)
+	}
+}
+
+// thenPacked packs the codes that a run makes as bytes.
+func (f *groupedPlan) thenPacked(whole func(c *call) error) func(c *call) error {
+	pack := job(f.packRows)
+	return func(c *call) error {
+		if tensor.NumElements(f.shape) == 0 {
 			return whole(c)
 		}
 		m := f.rowsAsBytes(c)
@@ -39,11 +51,14 @@ func (f *groupedPlan) inBytes(pl *plan, kernel cpu.Elementwise, packed func(c *c
 	}
 }
 
-// inShortRows reports whether some elements are in short rows, or lie apart, and cannot be taken as groups of
-// packed codes.
-func (f *groupedPlan) inShortRows(c *call) bool {
+// takesBytes reports whether packed codes are outputs that caches hold, or some elements are in short rows, or lie apart, and
+// cannot be taken as groups of packed codes.
+func (f *groupedPlan) takesBytes(c *call) bool {
 	if oneByOne || tensor.NumElements(f.shape) == 0 {
 		return false
+	}
+	if f.packed >= firstOutput && !f.args.Stream && tensor.NumElements(f.shape) > cpu.TileSize {
+		return true
 	}
 	for i := range f.regions {
 		l := &c.all

@@ -87,6 +87,7 @@ func TestBagsOfCodesInShortGroups(t *testing.T) {
 		for group := 2; group <= 33; group++ {
 			for k, more := range []string{
 				"mode=sum per_sample_weights=f32 weight_zero_point=i32", "mode=mean weight_zero_point=none", "mode=sum weight_scale=bf16 weight_zero_point=i32",
+				"mode=sum y=bf16 per_sample_weights=bf16 weight_zero_point=i32", "mode=mean y=f16 weight_zero_point=none",
 			} {
 				columns := 2*group + 1 + (7*group+31*k+11*i)%(3*group+64) + 256*(group%2)
 				c, err := testcase.NewCase(testcase.NewSource(uint64(columns), testcase.Small), fmt.Sprintf(
@@ -105,7 +106,7 @@ func TestBagsOfCodesInShortGroups(t *testing.T) {
 
 // Scales whose products with codes round up to the next exponent, or to infinity, or lie between two numbers, or are NaNs,
 // whatever their bits; the largest and the least ones that fused steps take, and the next ones; zero points, too; and
-// factors that make a NaN of 0.
+// factors that make a NaN of 0. In short groups each has the pair of another row.
 func TestBagsOfCodesRoundTerms(t *testing.T) {
 	bits := []uint32{
 		0x7fffffff, 0xffffffff, 0x7f800001, 0x7fc00000, 0x7f800000, 0xff800000, 0x7f7fffff,
@@ -125,28 +126,36 @@ func TestBagsOfCodesRoundTerms(t *testing.T) {
 			for _, size := range []struct {
 				codes         string
 				columns, each int // rows of a bag
-			}{{"s8", 3, 2}, {"s8", 35, 2}, {"s8", 35, 1}, {"s4", 64, 1}, {"s4", 64, 2}, {"u4", 70, 2}} {
-				text := fmt.Sprintf("weight_only_embedding_bag weight=%s[%d,%d] indices=i64[%d,%d] group_size=70 mode=sum y=%s%s",
-					size.codes, n, size.columns, n, size.each, y, more)
+				group         int
+			}{
+				{"s8", 3, 2, 70}, {"s8", 35, 2, 70}, {"s8", 35, 1, 70}, {"s4", 64, 1, 70}, {"s4", 64, 2, 70}, {"u4", 70, 2, 70},
+				{"s8", 35, 1, 7}, {"s4", 70, 2, 6}, {"u8", 100, 2, 10},
+			} {
+				text := fmt.Sprintf("weight_only_embedding_bag weight=%s[%d,%d] indices=i64[%d,%d] group_size=%d mode=sum y=%s%s",
+					size.codes, n, size.columns, n, size.each, size.group, y, more)
 				c, err := testcase.NewCase(testcase.NewSource(1, testcase.Small), text)
 				require.NoError(t, err)
 				for i := range n {
-					b, zero := bits[i%len(bits)], int64(zeros[i/len(bits)])
 					for j := range size.each { // the second row has the next zero point, so that infinities meet
 						binary.NativeEndian.PutUint64(c.Arg("indices").Before[8*(size.each*i+j):], uint64((i+j*len(bits))%n))
 					}
-					if strings.Contains(more, "scale=bf16") {
-						binary.NativeEndian.PutUint16(c.Arg("weight_scale").Before[2*i:], uint16(b>>16))
-					} else {
-						binary.NativeEndian.PutUint32(c.Arg("weight_scale").Before[4*i:], b)
-					}
-					switch {
-					case strings.Contains(more, "point=i32"):
-						binary.NativeEndian.PutUint32(c.Arg("weight_zero_point").Before[4*i:], uint32(zero))
-					case strings.Contains(more, "point=i64"): // which do not all fit into 32 bits
-						binary.NativeEndian.PutUint64(c.Arg("weight_zero_point").Before[8*i:], uint64(zero<<(i%3)))
-					case strings.Contains(more, "point=f32"):
-						binary.NativeEndian.PutUint32(c.Arg("weight_zero_point").Before[4*i:], bits[(i+i/len(bits))%len(bits)])
+					groups := (size.columns + size.group - 1) / size.group
+					for k := range groups {
+						at, pair := i*groups+k, (i+5*k)%n
+						b, zero := bits[pair%len(bits)], int64(zeros[pair/len(bits)])
+						if strings.Contains(more, "scale=bf16") {
+							binary.NativeEndian.PutUint16(c.Arg("weight_scale").Before[2*at:], uint16(b>>16))
+						} else {
+							binary.NativeEndian.PutUint32(c.Arg("weight_scale").Before[4*at:], b)
+						}
+						switch {
+						case strings.Contains(more, "point=i32"):
+							binary.NativeEndian.PutUint32(c.Arg("weight_zero_point").Before[4*at:], uint32(zero))
+						case strings.Contains(more, "point=i64"): // which do not all fit into 32 bits
+							binary.NativeEndian.PutUint64(c.Arg("weight_zero_point").Before[8*at:], uint64(zero<<(at%3)))
+						case strings.Contains(more, "point=f32"):
+							binary.NativeEndian.PutUint32(c.Arg("weight_zero_point").Before[4*at:], bits[(pair+pair/len(bits))%len(bits)])
+						}
 					}
 					if strings.Contains(more, "per_sample_weights") {
 						factor := factors[i%len(factors)]

@@ -144,10 +144,13 @@ func (s *rowSum) termOf(codes, scale, zero reg.VecVirtual) reg.VecVirtual {
 	return s.roundTerm(codes)
 }
 
-// oneLoop reports whether a loop serves rows without factors and without zero points, too, with masks: loops of their own
-// take 0.8 of the time, and as much code again.
+// oneLoop reports whether a loop serves rows without factors, too, and, but in short groups, ones without zero points: loops
+// of their own take 0.8 of the time, and as much code again.
 func (s *rowSum) oneLoop() bool {
-	return s.isa.masks && (s.grouped || s.terms != nil && s.group > 4)
+	if s.grouped {
+		return s.isa.masks || s.terms != nil
+	}
+	return s.isa.masks && s.terms != nil && s.group > 4
 }
 
 // roundedRows emits the addition of rows whose terms are of 16 bits, where the mode asks for results of these.
@@ -160,6 +163,7 @@ func (s *rowSum) roundedRows(sum value, summed string) {
 		for _, n := range narrower {
 			s.when(n.bit, func() {
 				s.terms = n.to
+				s.groupedRows(sum, n.to, summed)
 				if s.group > 2 { // of less the question takes longer
 					s.jumpIfSingle(whole)
 				}
@@ -172,7 +176,8 @@ func (s *rowSum) roundedRows(sum value, summed string) {
 				c.JMP(operand.LabelRef(summed))
 			})
 		}
-		s.groupedRows(sum, summed)
+		s.groupedRows(sum, s.out, summed)
+		c.JMP(operand.LabelRef(whole))
 	})
 }
 
@@ -248,14 +253,11 @@ func (s *rowSum) compare32(number reg.GPVirtual, least, end uint32) {
 // powerOfTwo is one's f32.
 func powerOfTwo(n int) uint32 { return uint32(n+127) << 23 }
 
-// quietScale makes a NaN the one whose upper half rounding leaves a NaN.
-func (s *rowSum) quietScale(scale reg.VecVirtual) {
-	group := s.group
-	s.group = 1
-	isNaN, quiet := s.compare(value{scale}, unordered, value{scale}), s.vector()
-	s.emit(s.ps("VMOVU"), s.constant(quietNaN), quiet)
-	s.emit(s.ps("VMOVA"), s.pick(isNaN, value{quiet}, value{scale})[0], scale)
-	s.group = group
+// leastNaN makes scales that are NaNs those of the least payload, whose upper half rounding leaves a NaN. As unsigned integers
+// negative NaNs are the largest numbers, as signed ones positive NaNs are.
+func (s *rowSum) leastNaN(scale reg.VecVirtual) {
+	s.emit("VPMINUD", s.constant(uint32(0xff800001)), scale, scale)
+	s.emit("VPMINSD", s.constant(uint32(0x7f800001)), scale, scale)
 }
 
 // narrows reports whether results may be of 16 bits, beside rows that are not.
@@ -290,7 +292,7 @@ func (s *rowSum) parameters(row operand.Mem, scale, zero reg.VecVirtual) {
 	at := s.parameter("scale", row)
 	s.emit(s.broadcast(), memory{at}, scale)
 	if s.terms == bf16 && !s.fused {
-		s.quietScale(scale)
+		s.leastNaN(scale)
 	}
 	if !s.centred {
 		s.emit("VPBROADCASTD", memory{s.zeroOf(at, row)}, zero)

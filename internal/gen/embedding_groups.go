@@ -51,19 +51,23 @@ func (s *rowSum) setGroups() {
 	}
 }
 
-// groupedRows emits the addition of rows in groups, which less than a vector has none of.
-func (s *rowSum) groupedRows(sum value, summed string) {
-	if s.shifted.few == nil && s.tail == nil {
-		s.grouped = true
-		if s.isa.masks {
-			s.addCentred(sum, s.out, summed)
-			s.addRows(sum, s.out)
-		} else {
-			s.addAll(sum, s.out, summed)
-		}
-		s.grouped = false
+// groupedRows emits the addition of rows in groups, where the mode asks for it, times factors of a type; less than a vector
+// has none of them.
+func (s *rowSum) groupedRows(sum value, factors *storage, summed string) {
+	if s.shifted.few != nil || s.tail != nil {
+		return
 	}
-	s.c.JMP(operand.LabelRef(summed))
+	s.grouped = true
+	s.when(sumGrouped, func() {
+		if s.oneLoop() {
+			s.addCentred(sum, factors, summed)
+			s.addRows(sum, factors)
+		} else {
+			s.addAll(sum, factors, summed)
+		}
+		s.c.JMP(operand.LabelRef(summed))
+	})
+	s.grouped = false
 }
 
 // groupParameters loads those of a vector's columns, in a row whose scales lie so many bytes after the first.
@@ -74,6 +78,9 @@ func (s *rowSum) groupParameters(row reg.Register, v int, scale, zero reg.VecVir
 	parameters := memory{operand.Mem{Base: s.scales, Index: at, Scale: 1}}
 	s.emit("VBROADCASTF128", parameters, scale)
 	s.emit("VPERMILPS", chosen, scale, scale)
+	if s.terms == bf16 {
+		s.leastNaN(scale)
+	}
 	if !s.centred {
 		s.c.ADDQ(s.param("zero"), at)
 		s.emit("VBROADCASTF128", parameters, zero)
@@ -122,6 +129,9 @@ func (s *rowSum) permutedGroups(loops func(begin func(at, row reg.GPVirtual), ta
 	loops(func(at, row reg.GPVirtual) {
 		begin(at, row)
 		load("scale", operand.Mem{Base: at}, scales)
+		if s.terms == bf16 {
+			s.leastNaN(scales)
+		}
 		if !s.centred {
 			load("zero", operand.Mem{Base: at}, zeros)
 			s.emit("VCVTDQ2PS", zeros, zeros)

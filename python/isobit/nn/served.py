@@ -37,7 +37,7 @@ def _unpacked(codes: Tensor, low: int, columns: int) -> Tensor:
 
 
 _FEW_GROUPS = 16  # of a row
-_SHORT_GROUP = 3  # columns: of as many, kernels sum any groups of a row at once, into f32
+_SHORT_GROUP = 3  # columns: of as many, kernels sum any groups of a row at once
 
 
 class ServedFakeQuantize(FakeQuantizer):
@@ -196,7 +196,7 @@ class ServedWeight(FollowsData):
         of, seen, are = self._judged
         if of is not scale or seen != version:
             few = scale.numel() <= _FEW_GROUPS * self.shape[0]
-            few = few or self.dtype == torch.float32 and scale.numel() * _SHORT_GROUP <= self.shape.numel()
+            few = few or scale.numel() * _SHORT_GROUP <= self.shape.numel()
             are = few and bool((scale.double() >= torch.finfo(self.dtype).tiny).all())
             self._judged = scale, version, are
         return are
