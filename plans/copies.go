@@ -18,6 +18,7 @@ const (
 	shortCopy  = 128     // elements: shorter runs are worth copying
 	shortRow   = 16      // elements: rows of no more are copied column by column,
 	acrossRow  = 64      // or of no more than this, where columns are nearer to each other than elements of a row
+	nearLines  = 1 << 14 // bytes: of so many, rows are in the cache when the next lines of them are copied
 	setStep    = 1024    // bytes: lines multiples of this apart share few sets of a cache
 	lineSize   = 64      // bytes
 	leastEach  = 32      // bytes: rows that are one number, of so many, are copied row by row
@@ -91,12 +92,18 @@ func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointe
 		p.run(own, cur.at[0], l.stride[0][0], n)
 		return
 	}
-	outer, row := joinedRows(l)
+	line := l.size[inner]
+	joined, joinedRow := joinedRows(l)
 	for done := int64(0); done < n; {
-		l.seek(cur, begin+done, 1)
-		rows, mine := min((n-done)/row, l.size[outer]-cur.index[outer]), unsafe.Add(own, done*p.size)
-		if (begin+done)%row > 0 || rows == 0 { // a part of a row
-			m := min(l.size[inner]-cur.index[inner], n-done)
+		at, outer, row := begin+done, joined, joinedRow
+		l.seek(cur, at, 1)
+		mine := unsafe.Add(own, done*p.size)
+		if at%row > 0 || n-done < row { // some lines of a row
+			outer, row = inner-1, line
+		}
+		rows := min((n-done)/row, l.size[outer]-cur.index[outer])
+		if at%row > 0 || rows == 0 { // a part of a line
+			m := min(line-cur.index[inner], n-done)
 			p.run(mine, cur.at[0], l.stride[0][inner], m)
 			done += m
 			continue
@@ -124,6 +131,8 @@ func (p *copier) wholeRows(l *layout, outer int, row, rows int64, own, theirs un
 	inner := l.dims - 1
 	line, step, apart := l.size[inner], l.stride[0][inner], l.stride[0][outer]
 	switch sideBySide := apart == p.size && step != p.size && step != 0 && row == line; {
+	case step == p.size && apart != 0:
+		p.lines(l, outer, row, rows, own, theirs)
 	case step == 0 && row == line && row*p.size >= leastEach:
 		p.each(own, theirs, apart, rows, row)
 	case apart == 0:
@@ -144,12 +153,28 @@ func (p *copier) wholeRows(l *layout, outer int, row, rows int64, own, theirs un
 	}
 }
 
+// lines copies rows of contiguous lines: the first line of some rows, then the second.
+func (p *copier) lines(l *layout, outer int, row, rows int64, own, theirs unsafe.Pointer) {
+	line, apart := l.size[l.dims-1], l.stride[0][outer]
+	near := max(1, nearLines/(row*p.size))
+	for r := int64(0); r < rows; r += near {
+		for at := int64(0); at < row; at += line {
+			mine, its := unsafe.Add(own, (r*row+at)*p.size), unsafe.Add(theirs, r*apart+l.offsetWithin(outer, at))
+			if p.back {
+				cpu.CopyRows(its, apart, mine, row*p.size, line*p.size, min(near, rows-r))
+			} else {
+				cpu.CopyRows(mine, row*p.size, its, apart, line*p.size, min(near, rows-r))
+			}
+		}
+	}
+}
+
 // across copies rows that lie side by side; in our memory they lie ownStep bytes apart. Rows, or elements of one, that
 // are a power of 2 apart share sets of the cache, so that it takes squares with few of those.
 func (p *copier) across(own unsafe.Pointer, ownStep int64, theirs unsafe.Pointer, theirStep, row, rows int64) {
 	high, wide := rows, row
 	switch {
-	case row <= acrossRow:
+	case row <= acrossRow && (!p.back || theirStep%setStep != 0):
 	case p.back && theirStep%setStep == 0:
 		high, wide = lineSize/p.size, 8
 	case !p.back && ownStep%setStep == 0:
