@@ -237,9 +237,32 @@ func (l *layout) follow(k int, step int64) {
 	}
 }
 
-// tryCopies finds the operands of a call that are to be copied, and lays out the elements with copies in their place
-// (c.dense). It returns false where copies would not pay.
+// tryCopies lays out copies, and returns false where these would not pay.
 func (f *groupedPlan) tryCopies(c *call) bool {
+	l := &c.all
+	return f.layCopies(c) && (c.tiles.copied || f.anyApart(l) || c.dense.size[c.dense.dims-1] > l.size[l.dims-1])
+}
+
+// tryCopiesInOrder lays out copies of elements in the order of their parameters, where these lie in another order and few
+// follow one another: such as groups of 32 in the heads of attention.
+func (f *groupedPlan) tryCopiesInOrder(c *call) bool {
+	l := &c.all
+	inner := l.dims - 1
+	if inner < 2 || f.scale < 0 || f.varies(l, inner) || !f.varies(l, inner-1) || !f.varies(l, inner-2) || l.size[inner]*l.size[inner-1] >= fewInRow {
+		return false
+	}
+	before := c.all
+	l.asStored(f.scale, kernelOperands)
+	if dense := &c.dense; f.layCopies(c) && (dense.dims == 1 || dense.size[dense.dims-1]*dense.size[dense.dims-2] >= fewInRow) {
+		return true
+	}
+	c.all = before
+	return false
+}
+
+// layCopies finds the operands of a call that are to be copied, and lays out the elements with copies in their place
+// (c.dense).
+func (f *groupedPlan) layCopies(c *call) bool {
 	l, dense := &c.all, &c.dense
 	inner := l.dims - 1
 	if oneByOne || f.packed >= 0 || f.consecutive(l) == 0 || l.size[inner] >= shortCopy && !f.anyApart(l) {
@@ -258,7 +281,7 @@ func (f *groupedPlan) tryCopies(c *call) bool {
 	}
 	dense.coalesce(kernelOperands)
 	c.tiles.copied = f.tryTiles(c, dense)
-	return c.tiles.copied || f.anyApart(l) || dense.size[dense.dims-1] > l.size[inner]
+	return true
 }
 
 // anyApart reports whether the elements of a run are not contiguous in a data operand that can be copied.
