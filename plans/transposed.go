@@ -37,7 +37,7 @@ func (f *groupedPlan) tryTransposed(c *call) int64 {
 		return 0
 	}
 	across, along := f.across(l)
-	if along < 0 || min(transposedRows, l.size[along])*min(transposedWidth, l.size[inner]) < leastTransposed {
+	if along < 0 || min(transposedRows, l.size[along])*min(transposedWidth, l.size[inner]) < leastTransposed && l.within(along)*transposedRows <= copySize {
 		return 0 // none, or small images: several in a copy (copies.go)
 	}
 	t.across = across
@@ -68,6 +68,15 @@ func (f *groupedPlan) across(l *layout) (inputs [dataInputs]bool, along int) {
 		inputs[k] = true
 	}
 	return inputs, along
+}
+
+// within returns how many points there are for each of a dimension.
+func (l *layout) within(d int) int64 {
+	n := int64(1)
+	for _, size := range l.size[d+1 : l.dims] {
+		n *= size
+	}
+	return n
 }
 
 func (t *transposed) tiles(l *layout) int64 {
