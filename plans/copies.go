@@ -19,7 +19,8 @@ const (
 	shortRow   = 16      // elements: rows of no more are copied column by column,
 	acrossRow  = 64      // or of no more than this, where columns are nearer to each other than elements of a row
 	nearLines  = 1 << 14 // bytes: of so many, rows are in the cache when the next lines of them are copied
-	setStep    = 1024    // bytes: lines multiples of this apart share few sets of a cache
+	setStep    = 1024    // bytes: lines multiples of this apart share few sets of a cache,
+	fewSets    = 512     // and as many as a short row has, those multiples of this
 	lineSize   = 64      // bytes
 	leastEach  = 32      // bytes: rows that are one number, of so many, are copied row by row
 	copiedRows = copiedSize/8 + gatherGroups*copiedPad
@@ -170,12 +171,12 @@ func (p *copier) lines(l *layout, outer int, row, rows int64, own, theirs unsafe
 }
 
 // across copies rows that lie side by side; in our memory they lie ownStep bytes apart. Rows, or elements of one, that
-// are a power of 2 apart share sets of the cache, so that it takes squares with few of those.
+// are a power of 2 apart share sets of the cache, and long ones are more lines than it holds, so that it takes squares.
 func (p *copier) across(own unsafe.Pointer, ownStep int64, theirs unsafe.Pointer, theirStep, row, rows int64) {
 	high, wide := rows, row
 	switch {
-	case row <= acrossRow && (!p.back || theirStep%setStep != 0):
-	case p.back && theirStep%setStep == 0:
+	case row <= acrossRow && (!p.back || theirStep%fewSets != 0):
+	case p.back:
 		high, wide = lineSize/p.size, 8
 	case !p.back && ownStep%setStep == 0:
 		high, wide = 8, 128
