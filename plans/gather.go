@@ -69,11 +69,14 @@ func (f *groupedPlan) acrossRows(c *call) (members int64) {
 	}
 	for i, k := range copiedOperands {
 		l, size := &c.sources[i], f.size[k]
-		inner := l.dims - 1
-		if inner < 1 || l.stride[0][inner-1] != size || l.stride[0][inner] == 0 {
+		if l.dims < 2 || l.stride[0][l.dims-1] == 0 {
 			continue
 		}
-		row, rows := l.size[inner], min(l.size[inner-1], lineSize/size)
+		outer, row := l.joinedRows(size)
+		if l.stride[0][outer] != size {
+			continue
+		}
+		rows := min(l.size[outer], lineSize/size)
 		for ; rows > 1 && rows*row > room; rows /= 2 {
 		}
 		for row *= rows; row%cpu.Lanes > 0; row *= 2 {

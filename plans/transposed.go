@@ -70,15 +70,6 @@ func (f *groupedPlan) across(l *layout) (inputs [dataInputs]bool, along int) {
 	return inputs, along
 }
 
-// within returns how many points there are for each of a dimension.
-func (l *layout) within(d int) int64 {
-	n := int64(1)
-	for _, size := range l.size[d+1 : l.dims] {
-		n *= size
-	}
-	return n
-}
-
 func (t *transposed) tiles(l *layout) int64 {
 	return l.count() / (l.size[l.dims-2] * l.size[l.dims-1]) * t.high * t.wide
 }
