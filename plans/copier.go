@@ -50,19 +50,18 @@ func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointe
 	line := l.size[inner]
 	joined, joinedRow := l.joinedRows(p.size)
 	for done := int64(0); done < n; {
-		at, outer, row := begin+done, joined, joinedRow
-		l.seek(cur, at, 1)
-		mine := unsafe.Add(own, done*p.size)
-		if at%row > 0 || n-done < row { // some lines of a row
+		l.seek(cur, begin+done, 1)
+		outer, row, mine := joined, joinedRow, unsafe.Add(own, done*p.size)
+		if n-done < row || outer < inner-1 && (begin+done)%row > 0 { // some lines of a row
 			outer, row = inner-1, line
 		}
-		rows := min((n-done)/row, l.size[outer]-cur.index[outer])
-		if at%row > 0 || rows == 0 { // a part of a line
+		if cur.index[inner] > 0 || n-done < row { // a part of a line
 			m := min(line-cur.index[inner], n-done)
 			p.run(mine, cur.at[0], l.stride[0][inner], m)
 			done += m
 			continue
 		}
+		rows := min((n-done)/row, l.size[outer]-cur.index[outer])
 		p.wholeRows(l, outer, row, rows, mine, cur.at[0])
 		done += rows * row
 	}
@@ -73,8 +72,10 @@ func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointe
 func (l *layout) joinedRows(size int64) (outer int, row int64) {
 	inner := l.dims - 1
 	outer, row = inner-1, l.size[inner]
-	if d := slices.Index(l.stride[0][:inner], size); d >= 0 && l.stride[0][inner] != size && row > shortRow && l.size[d] >= lineSize/size {
-		return d, l.within(d)
+	if step := l.stride[0][inner]; step != 0 && step != size && row > shortRow {
+		if d := slices.Index(l.stride[0][:inner], size); d >= 0 && l.size[d] >= lineSize/size {
+			return d, l.within(d)
+		}
 	}
 	for l.size[inner] <= shortRow && outer > 0 && row*l.size[outer] <= acrossRow {
 		row *= l.size[outer]
@@ -130,12 +131,12 @@ func (p *copier) lines(l *layout, outer int, row, rows int64, own, theirs unsafe
 }
 
 // across copies rows that lie side by side; in our memory they lie ownStep bytes apart. Rows, or elements of one, that
-// are a power of 2 apart share sets of the cache, and long ones are more lines than it holds, so that it takes squares.
+// are a power of 2 apart share sets of the cache, and long ones on lines of their own are more than it holds: it takes squares.
 func (p *copier) across(own unsafe.Pointer, ownStep int64, theirs unsafe.Pointer, theirStep, row, rows int64) {
 	high, wide := rows, row
 	switch {
 	case row <= acrossRow && (!p.back || theirStep%fewSets != 0):
-	case p.back:
+	case p.back && theirStep >= fewSets:
 		high, wide = lineSize/p.size, 8
 	case !p.back && ownStep%setStep == 0:
 		high, wide = 8, 128
