@@ -15,8 +15,7 @@ const (
 	shortRow  = 16      // elements: rows of no more are copied column by column,
 	acrossRow = 64      // or of no more than this, where columns are nearer to each other than elements of a row
 	nearLines = 1 << 14 // bytes: of so many, rows are in the cache when the next lines of them are copied
-	setStep   = 1024    // bytes: lines multiples of this apart share few sets of a cache,
-	fewSets   = 512     // and as many as a short row has, those multiples of this
+	setStep   = 1024    // bytes: lines multiples of this apart share few sets of a cache
 	lineSize  = 64      // bytes
 	leastEach = 32      // bytes: rows that are one number, of so many, are copied row by row
 )
@@ -131,13 +130,13 @@ func (p *copier) lines(l *layout, outer int, row, rows int64, own, theirs unsafe
 }
 
 // across copies rows that lie side by side; in our memory they lie ownStep bytes apart. Rows, or elements of one, that
-// are a power of 2 apart share sets of the cache, and long ones on lines of their own are more than it holds: it takes squares.
+// are a power of 2 apart share sets of the cache, so that it takes squares with few of those.
 func (p *copier) across(own unsafe.Pointer, ownStep int64, theirs unsafe.Pointer, theirStep, row, rows int64) {
 	high, wide := rows, row
 	switch {
-	case row <= acrossRow && (!p.back || theirStep%fewSets != 0):
-	case p.back && theirStep >= fewSets:
+	case p.back && crowded(theirStep, row):
 		high, wide = lineSize/p.size, 8
+	case row <= acrossRow:
 	case !p.back && ownStep%setStep == 0:
 		high, wide = 8, 128
 	}
@@ -152,6 +151,13 @@ func (p *copier) across(own unsafe.Pointer, ownStep int64, theirs unsafe.Pointer
 			}
 		}
 	}
+}
+
+// crowded reports whether lines that lie a step apart, a multiple of half of setStep, are more than the sets of a cache that
+// they share have room for.
+func crowded(step, lines int64) bool {
+	const way, ways = 1 << 12, 12 // bytes of one line for each set, and lines of a set
+	return step%(setStep/2) == 0 && lines*min(step&-step, way) > ways*way
 }
 
 // offsetWithin returns how many bytes of operand 0 lie from the first point of the dimensions inside outer to the
