@@ -38,7 +38,7 @@ func (f *groupedPlan) tryColumns(c *call, many bool) int64 {
 		return 0
 	}
 	for k := range kernelOperands {
-		if f.hasData(g, k) && g.stride[k][inner] != f.size[k] && (many || !f.isExpanded(g, k) && !f.sparse(c, k)) {
+		if f.hasData(g, k) && g.stride[k][inner] != f.size[k] && (many && f.isExpanded(g, k) || !f.isExpanded(g, k) && !f.sparse(c, k)) {
 			return 0
 		}
 	}
@@ -69,7 +69,7 @@ func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 		a.Wide = true
 		a.Stream = a.Stream && !f.copiesRows(c)              // what is stored is read again
 		a.Ahead = f.aheadAlong(&c.members, c.members.dims-1) // the next row
-		many := fold.columnExtremes != nil && n >= cpu.LeastColumns
+		many := fold.columnExtremes != nil && n >= cpu.LeastColumns && !c.groups.apart(0, f.size[0])
 		position := 0
 		c.members.walk(cur, begin, end, kernelOperands, func(count int64) {
 			if many {

@@ -7,11 +7,15 @@ import (
 )
 
 // Tiles of groups (short_groups.go, group_runs.go) of inputs whose elements lie apart, such as a gradient that is expanded
-// along rows: a worker copies a row of each group before a kernel takes these. Of groups that are taken one by one, such
-// as channels of many images, it copies the runs of such a gradient alone.
+// along rows: a worker copies a row of each group before a kernel takes these, and an output back after it. So it does where
+// few groups lie in a row, such as those of a head of attention. Of groups that are taken one by one, such as channels of
+// many images, it copies the runs of such a gradient alone.
 
 // fewInCall is of how many elements a call is so short that copies pay for a longer one.
 const fewInCall = 4096
+
+// fewInRow is the same where all elements have to be copied.
+const fewInRow = 512
 
 // mayCopyTiles reports whether there is a better way for groups, or for short ones, or longer calls, if tiles of them are
 // copied.
@@ -23,7 +27,8 @@ func (r *reduction[C]) mayCopyTiles(c *call, way int) bool {
 	case way > inGroupRuns || way == inGroupRuns && n <= longestShortGroup && r.short(g, n):
 		return true
 	}
-	return n*g.size[g.dims-1] < fewInCall && (r.cuts(g, 0) || r.cuts(g, 1))
+	side := n * g.size[g.dims-1]
+	return side < fewInRow && g.dims > 1 && c.members.dims == 1 || side < fewInCall && (r.cuts(g, 0) || r.cuts(g, 1))
 }
 
 // short reports whether groups are so short that they are better copied than taken where they lie.
@@ -110,42 +115,81 @@ func (f *groupedPlan) copyRun(c *call, w *worker, begin, n int64, kernel func(n 
 	}
 }
 
-// copyTiles has tiles copied of the data inputs whose elements do not follow one another, and reports whether there are
+// inCopiedOrder orders groups as they are taken of copies: as an operand lies whose groups are side by side, else as their
+// parameters do.
+func (f *groupedPlan) inCopiedOrder(g *layout) {
+	if f.packed >= 0 {
+		return
+	}
+	by := firstGroupValue
+	for by < maxOperands-1 && g.start[by] == nil {
+		by++
+	}
+	if f.scale >= 0 && g.start[f.scale] != nil {
+		by = f.scale
+	}
+	for _, k := range copiedOperands {
+		if f.hasData(g, k) && slices.Contains(g.stride[k][:g.dims], f.size[k]) {
+			by = k
+		}
+	}
+	g.asStored(by, maxOperands)
+}
+
+// follow reports whether groups of n elements of an operand follow one another.
+func (f *groupedPlan) follow(g *layout, k int, n int64) bool {
+	next := n * f.size[k]
+	for d := g.dims - 1; d >= 0; d-- {
+		if g.stride[k][d] != next {
+			return false
+		}
+		next *= g.size[d]
+	}
+	return true
+}
+
+// copyTiles has tiles copied of the data operands whose elements do not follow one another, and reports whether there are
 // any. Groups and members are laid out as if they did. Long groups are left alone, unless they are expanded.
 func (f *groupedPlan) copyTiles(c *call) bool {
-	g, m := &c.groups, &c.members
-	var copied [dataInputs]bool
-	for k := range copied {
-		cut := f.cuts(m, k)
-		copied[k] = f.hasData(g, k) && (cut || m.apart(k, f.size[k]) || m.dims == 1 && (g.stride[k][g.dims-1] != m.count()*f.size[k] || f.cuts(g, k)))
-		if copied[k] && m.count() > longestShortGroup && !cut && !f.isExpanded(m, k) {
+	g, m, before := &c.groups, &c.members, c.groups
+	n := m.count()
+	short := n*g.size[g.dims-1] < fewInRow
+	f.inCopiedOrder(g)
+	var copied [len(copiedOperands)]bool
+	for i, k := range copiedOperands {
+		cut := k < dataInputs && f.cuts(m, k)
+		gaps := k < dataInputs && (g.stride[k][g.dims-1] != n*f.size[k] || f.cuts(g, k))
+		copied[i] = f.hasData(g, k) && (cut || m.apart(k, f.size[k]) || m.dims == 1 && (gaps || short && !f.follow(g, k, n)))
+		if copied[i] && n > longestShortGroup && !cut && !f.isExpanded(m, k) {
+			*g = before
 			return false
 		}
 	}
 	if !slices.Contains(copied[:], true) {
+		*g = before
 		return false
 	}
 	c.tilesCopied, c.hasCopies = true, true
-	for i := range c.sources {
+	for i, k := range copiedOperands {
 		from := &c.sources[i]
-		if from.dims = 0; i >= dataInputs || !copied[i] {
+		if from.dims = 0; !copied[i] {
 			continue
 		}
-		from.dims, from.packed, from.start[0] = m.dims+g.dims, -1, g.start[i]
+		from.dims, from.packed, from.start[0] = m.dims+g.dims, -1, g.start[k]
 		copy(from.size[copy(from.size[:], m.size[:m.dims]):], g.size[:g.dims])
-		copy(from.stride[0][copy(from.stride[0][:], m.stride[i][:m.dims]):], g.stride[i][:g.dims])
-		m.follow(i, f.size[i])
+		copy(from.stride[0][copy(from.stride[0][:], m.stride[k][:m.dims]):], g.stride[k][:g.dims])
+		m.follow(k, f.size[k])
 	}
 	row := m.dims - 1 // where rows begin
 	for row > 0 && m.joins(row-1, row, kernelOperands) {
 		row--
 	}
-	n := int64(1)
+	n = 1
 	for _, size := range m.size[row:m.dims] {
 		n *= size
 	}
-	for k := range dataInputs {
-		if from := &c.sources[k]; from.dims > 0 { // rows are the last dimensions, groups come before
+	for i, k := range copiedOperands {
+		if from := &c.sources[i]; from.dims > 0 { // rows are the last dimensions, groups come before
 			rotate(from.size[row:from.dims], m.dims-row)
 			rotate(from.stride[0][row:from.dims], m.dims-row)
 			from.coalesce(1)
@@ -154,8 +198,8 @@ func (f *groupedPlan) copyTiles(c *call) bool {
 	}
 	g.coalesce(maxOperands)
 	m.coalesce(kernelOperands)
-	for k := range dataInputs {
-		if copied[k] && m.dims > 1 {
+	for i, k := range copiedOperands {
+		if copied[i] && m.dims > 1 {
 			m.stride[k][0] = 0 // all rows are copied to one place
 		}
 	}
@@ -174,11 +218,23 @@ func (f *groupedPlan) copyTile(c *call, w *worker, a *cpu.Args, first, groups, r
 	if !c.tilesCopied {
 		return
 	}
-	_, n := c.members.rows()
-	f.copyPiece(c, w, (row*c.groups.count()+first)*n, groups*n, 0, copyInputs)
-	for k := range dataInputs {
-		if c.sources[k].dims > 0 {
-			a.In[k].P = w.copied.of(k)
+	f.copyRow(c, w, first, groups, row, copyInputs)
+	for i, k := range copiedOperands {
+		if c.sources[i].dims > 0 {
+			f.dataSpan(a, k).P = w.copied.of(i)
+			a.Stream = a.Stream && k < firstOutput
 		}
 	}
+}
+
+// putTile copies what a kernel left of such a row to the output.
+func (f *groupedPlan) putTile(c *call, w *worker, first, groups, row int64) {
+	if c.tilesCopied {
+		f.copyRow(c, w, first, groups, row, copyOutput)
+	}
+}
+
+func (f *groupedPlan) copyRow(c *call, w *worker, first, groups, row int64, back bool) {
+	_, n := c.members.rows()
+	f.copyPiece(c, w, (row*c.groups.count()+first)*n, groups*n, 0, back)
 }

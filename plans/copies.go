@@ -4,7 +4,6 @@ import (
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/cpu"
-	"github.com/isobit-ml/isobit/tensor"
 )
 
 // Data operands whose elements are not contiguous, or in short runs, such as a cropped image, every
@@ -16,11 +15,6 @@ const (
 	copiedSize = 1 << 18 // bytes of the largest one: of rows that are gathered across
 	copiedPad  = 8       // elements between groups: groups a power of 2 apart would share sets of the cache
 	shortCopy  = 128     // elements: shorter runs are worth copying
-	shortRow   = 16      // elements: rows of no more are copied column by column,
-	acrossRow  = 64      // or of no more than this, where columns are nearer to each other than elements of a row
-	setStep    = 1024    // bytes: lines multiples of this apart share few sets of a cache
-	lineSize   = 64      // bytes
-	leastEach  = 32      // bytes: rows that are one number, of so many, are copied row by row
 	copiedRows = copiedSize/8 + gatherGroups*copiedPad
 )
 
@@ -65,144 +59,6 @@ func (l *layout) apart(k int, size int64) bool {
 	return l.size[l.dims-1] > 1 && l.stride[k][l.dims-1] != size
 }
 
-// copier copies elements of one size from an operand to a worker's memory or, of an output, back.
-type copier struct {
-	size      int64
-	back      bool
-	transpose cpu.Transpose
-	strided   cpu.StridedCopy
-	each      cpu.RepeatEach
-}
-
-// What a pass over the operands copies: inputs to the worker's memory, or the output back from there.
-const copyInputs, copyOutput = false, true
-
-func newCopier(d tensor.DType, back bool) copier {
-	t := cpu.Types{In: cpu.InTypes{d}}
-	return copier{d.Size(), back, pickSupport(cpu.Transposes, t), pickSupport(cpu.StridedCopies, t), pickSupport(cpu.RepeatsEach, t)}
-}
-
-// piece copies n points of a layout of one operand, from a number on: whole rows that follow one
-// another together. The cursor's shift is added to where the first lies.
-func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointer) {
-	inner := l.dims - 1
-	if inner == 0 {
-		l.seek(cur, begin, 1)
-		p.run(own, cur.at[0], l.stride[0][0], n)
-		return
-	}
-	outer, row := joinedRows(l)
-	for done := int64(0); done < n; {
-		l.seek(cur, begin+done, 1)
-		rows, mine := min((n-done)/row, l.size[outer]-cur.index[outer]), unsafe.Add(own, done*p.size)
-		if (begin+done)%row > 0 || rows == 0 { // a part of a row
-			m := min(l.size[inner]-cur.index[inner], n-done)
-			p.run(mine, cur.at[0], l.stride[0][inner], m)
-			done += m
-			continue
-		}
-		p.wholeRows(l, outer, row, rows, mine, cur.at[0])
-		done += rows * row
-	}
-}
-
-// joinedRows returns the dimension along which rows follow one another, and their length. Several short rows, such as
-// those of a small image, count as one.
-func joinedRows(l *layout) (outer int, row int64) {
-	inner := l.dims - 1
-	outer, row = inner-1, l.size[inner]
-	for l.size[inner] <= shortRow && outer > 0 && row*l.size[outer] <= acrossRow {
-		row *= l.size[outer]
-		outer--
-	}
-	return outer, row
-}
-
-// wholeRows copies rows. Rows that lie side by side are transposed; short ones, and those whose elements are
-// farther from each other than rows, are copied column by column.
-func (p *copier) wholeRows(l *layout, outer int, row, rows int64, own, theirs unsafe.Pointer) {
-	inner := l.dims - 1
-	line, step, apart := l.size[inner], l.stride[0][inner], l.stride[0][outer]
-	switch sideBySide := apart == p.size && step != p.size && step != 0 && row == line; {
-	case step == 0 && row == line && row*p.size >= leastEach:
-		p.each(own, theirs, apart, rows, row)
-	case apart == 0:
-		for at := int64(0); at < row; at += line {
-			p.run(unsafe.Add(own, at*p.size), unsafe.Add(theirs, l.offsetWithin(outer, at)), step, line)
-		}
-		cpu.RepeatFirst(unsafe.Slice((*byte)(own), rows*row*p.size), int(row*p.size))
-	case sideBySide:
-		p.across(own, row*p.size, theirs, step, row, rows)
-	case line <= shortRow || row <= acrossRow && max(apart, -apart) < max(step, -step):
-		for c := range row {
-			p.column(unsafe.Add(own, c*p.size), row*p.size, unsafe.Add(theirs, l.offsetWithin(outer, c)), apart, rows)
-		}
-	default:
-		for r := range rows {
-			p.run(unsafe.Add(own, r*row*p.size), unsafe.Add(theirs, r*apart), step, row)
-		}
-	}
-}
-
-// across copies rows that lie side by side; in our memory they lie ownStep bytes apart. Rows, or elements of one, that
-// are a power of 2 apart share sets of the cache, so that it takes squares with few of those.
-func (p *copier) across(own unsafe.Pointer, ownStep int64, theirs unsafe.Pointer, theirStep, row, rows int64) {
-	high, wide := rows, row
-	switch {
-	case row <= acrossRow:
-	case p.back && theirStep%setStep == 0:
-		high, wide = lineSize/p.size, 8
-	case !p.back && ownStep%setStep == 0:
-		high, wide = 8, 128
-	}
-	for at := int64(0); at < row; at += wide {
-		for r := int64(0); r < rows; r += high {
-			n, m := min(wide, row-at), min(high, rows-r)
-			mine, its := unsafe.Add(own, r*ownStep+at*p.size), unsafe.Add(theirs, r*p.size+at*theirStep)
-			if p.back {
-				p.transpose(its, theirStep, mine, ownStep, m, n)
-			} else {
-				p.transpose(mine, ownStep, its, theirStep, n, m)
-			}
-		}
-	}
-}
-
-// offsetWithin returns how many bytes of operand 0 lie from the first point of the dimensions inside outer to the
-// one with a number.
-func (l *layout) offsetWithin(outer int, number int64) (offset int64) {
-	for d := l.dims - 1; d > outer; d-- {
-		offset += number % l.size[d] * l.stride[0][d]
-		number /= l.size[d]
-	}
-	return offset
-}
-
-// run copies n elements that lie a step apart.
-func (p *copier) run(own, theirs unsafe.Pointer, step, n int64) {
-	to, from := own, theirs
-	if p.back {
-		to, from = theirs, own
-	}
-	switch {
-	case step == 0 && !p.back:
-		p.each(own, theirs, 0, 1, n)
-	case step == p.size:
-		copy(unsafe.Slice((*byte)(to), n*p.size), unsafe.Slice((*byte)(from), n*p.size))
-	default:
-		p.column(own, p.size, theirs, step, n)
-	}
-}
-
-// column copies n elements that lie theirStep apart, and ownStep in our memory.
-func (p *copier) column(own unsafe.Pointer, ownStep int64, theirs unsafe.Pointer, theirStep, n int64) {
-	if p.back {
-		p.strided(theirs, theirStep, own, ownStep, n)
-	} else {
-		p.strided(own, ownStep, theirs, theirStep, n)
-	}
-}
-
 // follow has an operand's elements, copies of which have no place yet, follow one another a step apart.
 func (l *layout) follow(k int, step int64) {
 	l.start[k] = nil
@@ -212,9 +68,32 @@ func (l *layout) follow(k int, step int64) {
 	}
 }
 
-// tryCopies finds the operands of a call that are to be copied, and lays out the elements with copies in their place
-// (c.dense). It returns false where copies would not pay.
+// tryCopies lays out copies, and returns false where these would not pay.
 func (f *groupedPlan) tryCopies(c *call) bool {
+	l := &c.all
+	return f.layCopies(c) && (c.tiles.copied || f.anyApart(l) || c.dense.size[c.dense.dims-1] > l.size[l.dims-1])
+}
+
+// tryCopiesInOrder lays out copies of elements in the order of their parameters, where these lie in another order and few
+// follow one another: such as groups of 32 in the heads of attention.
+func (f *groupedPlan) tryCopiesInOrder(c *call) bool {
+	l := &c.all
+	inner := l.dims - 1
+	if inner < 2 || f.scale < 0 || f.varies(l, inner) || !f.varies(l, inner-1) || !f.varies(l, inner-2) || l.size[inner]*l.size[inner-1] >= fewInRow {
+		return false
+	}
+	before := c.all
+	l.asStored(f.scale, kernelOperands)
+	if dense := &c.dense; f.layCopies(c) && (dense.dims == 1 || dense.size[dense.dims-1]*dense.size[dense.dims-2] >= fewInRow) {
+		return true
+	}
+	c.all = before
+	return false
+}
+
+// layCopies finds the operands of a call that are to be copied, and lays out the elements with copies in their place
+// (c.dense).
+func (f *groupedPlan) layCopies(c *call) bool {
 	l, dense := &c.all, &c.dense
 	inner := l.dims - 1
 	if oneByOne || f.packed >= 0 || f.consecutive(l) == 0 || l.size[inner] >= shortCopy && !f.anyApart(l) {
@@ -233,7 +112,7 @@ func (f *groupedPlan) tryCopies(c *call) bool {
 	}
 	dense.coalesce(kernelOperands)
 	c.tiles.copied = f.tryTiles(c, dense)
-	return c.tiles.copied || f.anyApart(l) || dense.size[dense.dims-1] > l.size[inner]
+	return true
 }
 
 // anyApart reports whether the elements of a run are not contiguous in a data operand that can be copied.

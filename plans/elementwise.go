@@ -181,6 +181,9 @@ func (f *groupedPlan) chooseWay(c *call, r *region) (way int, jobs int64) {
 	if f.packed < 0 {
 		c.all.asStored(firstOutput, kernelOperands)
 	}
+	if f.tryCopiesInOrder(c) {
+		return f.inCopiesOrTiles(c)
+	}
 	tiled := f.tryTiles(c, &c.all)
 	if tiled && !c.tiles.narrow() {
 		return inTiles, c.tiles.jobs()
@@ -189,11 +192,7 @@ func (f *groupedPlan) chooseWay(c *call, r *region) (way int, jobs int64) {
 		return inTransposedTiles, jobs
 	}
 	if f.tryCopies(c) {
-		if c.tiles.copied {
-			return inCopiedTiles, c.tiles.jobs()
-		}
-		c.perJob = jobSize / copySize * c.pieceSize()
-		return inCopies, ceilDiv(c.all.count(), c.perJob)
+		return f.inCopiesOrTiles(c)
 	}
 	if tiled {
 		return inTiles, c.tiles.jobs()
@@ -202,6 +201,14 @@ func (f *groupedPlan) chooseWay(c *call, r *region) (way int, jobs int64) {
 		return inPackedGroups, jobs
 	}
 	return inRuns, f.layRuns(c, r)
+}
+
+func (f *groupedPlan) inCopiesOrTiles(c *call) (way int, jobs int64) {
+	if c.tiles.copied {
+		return inCopiedTiles, c.tiles.jobs()
+	}
+	c.perJob = jobSize / copySize * c.pieceSize()
+	return inCopies, ceilDiv(c.all.count(), c.perJob)
 }
 
 // layRuns divides a call's elements into jobs of runs, some of them in strands, and returns the number of jobs.

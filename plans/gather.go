@@ -15,7 +15,8 @@ import (
 const (
 	longestGathered    = 1024 // elements of a run that is gathered for extremes
 	longestGatheredSum = 255  // and for sums
-	gatherGroups       = 16   // groups at a time
+	gatherGroups       = 16   // groups at a time,
+	fewGroups          = 4    // or these where none lie side by side and all have many members: longer pieces of each
 )
 
 // tryGather lays out a reduction whose members are gathered, and returns the
@@ -35,34 +36,47 @@ func (f *groupedPlan) tryGather(c *call, longest int64) int64 {
 			c.sources[i].copies(m, k, f.size[k])
 		}
 	}
-	c.groupsPerTile, c.gathered = min(gatherGroups, ceilDiv(g.size[g.dims-1], c.parts(g.count()*m.count(), 2))), 0
-	if unit := f.acrossRows(c); unit > 0 && m.count() > c.gatherSize() {
+	beside, most := f.groupsBeside(g), int64(gatherGroups)
+	if !beside {
+		most = min(most, max(fewGroups, copySize/m.count()))
+	}
+	c.groupsPerTile, c.gathered = min(most, ceilDiv(g.size[g.dims-1], c.parts(g.count()*m.count(), 2))), 0
+	if unit := f.acrossRows(c); !beside && unit > 0 && m.count() > c.gatherSize() {
 		c.groupsPerTile = min(c.groupsPerTile, max(1, copySize/unit))
 		c.gathered = max(1, copySize/c.groupsPerTile/unit) * unit
 	}
 	return c.tilesOfGroups() * c.blocks
 }
 
+// groupsBeside reports whether groups of an operand lie side by side, which are taken together.
+func (f *groupedPlan) groupsBeside(g *layout) bool {
+	for _, k := range copiedOperands {
+		if g.size[g.dims-1] > 1 && f.hasData(g, k) && g.stride[k][g.dims-1] == f.size[k] {
+			return true
+		}
+	}
+	return false
+}
+
 // acrossRows returns how many members are so many rows of an operand that lies across them that whole lines of memory are
-// read, or as many as there is room for: a multiple of the number of lanes. It is 0 where none does, or where groups of
-// another operand lie side by side, which are taken together.
+// read, or as many as there is room for: a multiple of the number of lanes. It is 0 where none does.
 func (f *groupedPlan) acrossRows(c *call) (members int64) {
 	room := int64(math.MaxInt64)
 	for i, k := range copiedOperands {
 		if c.sources[i].dims > 0 {
 			room = min(room, copiedSize/f.size[k])
 		}
-		if g := &c.groups; g.size[g.dims-1] > 1 && f.hasData(g, k) && g.stride[k][g.dims-1] == f.size[k] {
-			return 0
-		}
 	}
 	for i, k := range copiedOperands {
 		l, size := &c.sources[i], f.size[k]
-		inner := l.dims - 1
-		if inner < 1 || l.stride[0][inner-1] != size || l.stride[0][inner] == 0 {
+		if l.dims < 2 || l.stride[0][l.dims-1] == 0 {
 			continue
 		}
-		row, rows := l.size[inner], min(l.size[inner-1], lineSize/size)
+		outer, row := l.joinedRows(size)
+		if l.stride[0][outer] != size {
+			continue
+		}
+		rows := min(l.size[outer], lineSize/size)
 		for ; rows > 1 && rows*row > room; rows /= 2 {
 		}
 		for row *= rows; row%cpu.Lanes > 0; row *= 2 {

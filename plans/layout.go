@@ -41,6 +41,15 @@ func (l *layout) count() int64 {
 	return n
 }
 
+// within returns how many points there are for each of a dimension.
+func (l *layout) within(d int) int64 {
+	n := int64(1)
+	for _, size := range l.size[d+1 : l.dims] {
+		n *= size
+	}
+	return n
+}
+
 // coalesce drops dimensions of extent 1 and joins neighbouring ones where, for every
 // operand, the outer stride is the inner stride times the inner extent. At least one
 // dimension remains.

@@ -96,6 +96,7 @@ func shortGroupJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folde
 			}
 			then(int(groups*n), a)
 		}
+		f.putTile(c, w, first, groups, 0)
 	})
 }
 

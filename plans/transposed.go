@@ -37,7 +37,7 @@ func (f *groupedPlan) tryTransposed(c *call) int64 {
 		return 0
 	}
 	across, along := f.across(l)
-	if along < 0 || min(transposedRows, l.size[along])*min(transposedWidth, l.size[inner]) < leastTransposed {
+	if along < 0 || min(transposedRows, l.size[along])*min(transposedWidth, l.size[inner]) < leastTransposed && l.within(along)*transposedRows <= copySize {
 		return 0 // none, or small images: several in a copy (copies.go)
 	}
 	t.across = across
