@@ -4,7 +4,7 @@ import "github.com/isobit-ml/isobit/tensor"
 
 var weightKernels = []weightKernel{
 	{
-		needs: AVX512, lanes: 16, together: 2, few: weightFewRows, rests: true, near: 1024, depth: 2048, sliced: true,
+		needs: AVX512, lanes: 16, together: 2, few: weightFewRows, masks: true, near: 1024, depth: 2048, sliced: true,
 		codes: map[tensor.DType]weightCodes{
 			tensor.S8: {weightStripesAVX512S8, packWeightsAVX512S8}, tensor.U8: {weightStripesAVX512U8, packWeightsAVX512U8},
 			tensor.S4: {weightStripesAVX512Packed, packWeightsAVX512Packed}, tensor.U4: {weightStripesAVX512Packed, packWeightsAVX512Packed},

@@ -64,12 +64,64 @@ func (r *weightRow) setCodes(codes tensor.DType) {
 	r.bytes, r.unsigned = r.dequantize[bytes], bytes == tensor.U8
 }
 
-// codes returns n codes of a row from position k on, an even one, as they are or as bytes.
-func (r *weightRun) codes(row, k, n int64, direct bool) *byte {
-	if d := r.Weight.DType; !d.Packed() || !direct {
-		return r.codeBytes(r.packing, row, k, n)
+// rowCodes are rows of codes as kernels take them at once; what of the next one lies how many bytes further.
+type rowCodes struct {
+	rows                       int64
+	codes                      unsafe.Pointer
+	scale, zero                *float32
+	codeRow, scaleRow, zeroRow int
+}
+
+// codes returns n codes from position k on, an even one, of at most so many rows: where they lie, or copied or as bytes.
+func (r *weightRun) codes(row, rows, k, n int64, direct bool) rowCodes {
+	c := rowCodes{rows: max(1, min(rows, mostScales/(r.K/r.GroupSize+1)))}
+	if direct && row < r.inside {
+		c.rows = min(c.rows, r.inside-row)
+		c.codes, c.codeRow = unsafe.Add(r.Weight.Row(row, 0).P, r.bytesOf(k)), int(r.Weight.RowStride)
+	} else {
+		c.codeRow = int(roundUp(n, Lanes))
+		c.rows = min(c.rows, int64(unsafe.Sizeof(r.Scratch.unused))/int64(c.codeRow))
+		c.codes = unsafe.Pointer(&r.Scratch.unused)
+		for i := range c.rows {
+			r.copyCodes(unsafe.Add(c.codes, i*int64(c.codeRow)), row+i, k, n, direct)
+		}
 	}
-	return (*byte)(unsafe.Add(r.Weight.Row(row, 0).P, k/2))
+	scales, zeros := r.group(row, k, n, c.rows)
+	c.scale, c.zero, c.scaleRow = &scales[0], &zeros[0], int(r.Scale.RowStride)
+	if !r.scalesAsTheyAre() {
+		c.scaleRow = len(scales) / int(c.rows) * 4
+	}
+	if r.Zero.P != nil {
+		c.zeroRow = len(zeros) / int(c.rows) * 4
+	}
+	return c
+}
+
+// copyCodes copies codes as they are, or as bytes.
+func (r *weightRun) copyCodes(to unsafe.Pointer, row, k, n int64, direct bool) {
+	from := r.Weight.Row(row, 0).P
+	if r.Weight.DType.Packed() && !direct {
+		r.packing.Unpack(unsafe.Slice((*int8)(to), n), from, k, 1, r.Weight.DType)
+		return
+	}
+	copy(unsafe.Slice((*byte)(to), r.bytesOf(n)), unsafe.Slice((*byte)(unsafe.Add(from, r.bytesOf(k))), r.bytesOf(n)))
+}
+
+// bytesOf returns how many bytes so many codes have.
+func (t *WeightTile) bytesOf(codes int64) int64 {
+	if t.Weight.DType.Packed() {
+		return (codes + 1) / 2
+	}
+	return codes
+}
+
+// rowsInside returns how many rows have codes behind them, up to the end of a stripe, that kernels may read.
+func (t *WeightTile) rowsInside() int64 {
+	apart, more := t.Weight.RowStride, t.bytesOf(roundUp(t.K, Lanes))-t.bytesOf(t.K)
+	if apart <= 0 {
+		return 0
+	}
+	return max(0, t.Rows-ceilDiv(more, apart))
 }
 
 // codeBytes returns n codes of a row from position k on, as bytes.

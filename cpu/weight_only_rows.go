@@ -18,7 +18,7 @@ type (
 	// many, share a scale.
 	weightCodes struct {
 		multiply func(q *byte, steps, shift int, scale, zero, codes, x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow, zeroRow int, rest uint64)
-		pack     func(q *byte, steps, shift int, scale, zero, codes, to *float32, apart int, rest uint64) // nil: bytes are packed
+		pack     func(q *byte, steps, shift int, scale, zero, codes, to *float32, apart, columns, qRow, scaleRow, zeroRow, toRow int, rest uint64) // nil: bytes are packed
 	}
 )
 
@@ -28,7 +28,7 @@ type weightKernel struct {
 	lanes      int   // of a vector
 	together   int   // vectors of a stripe that are multiplied at a time
 	few        int64 // rows of x that are multiplied on the way
-	rests      bool  // of stripes that are not whole, too
+	masks      bool  // codes that a stripe lacks are not read
 	near       int64 // positions that are multiplied at once
 	depth      int64 // of more, how many are multiplied before the next ones are
 	sliced     bool  // of more, what is for another time comes later: that of all times would not stay in the first cache
@@ -49,7 +49,6 @@ const (
 	weightLeastDepth  = 1024    // the least depth of a kernel
 	weightSlack       = 16      // elements that keep packed rows from meeting in a cache
 	sharedUnit        = 32      // positions: groups that weightCodes take are a power of two times as many
-	weightRest        = 32      // positions that few rows of x take as long for as for one beside whole stripes
 )
 
 // weightScratch is a tile's memory.
@@ -104,7 +103,8 @@ type weightRun struct {
 	shared bool   // weightCodes take the groups
 	shift  int    // positions p to p+31, p a multiple of 32, have scale number p/32 >> shift
 	few    bool   // rows of x are multiplied with weights in registers
-	rest   uint64 // what kernels take of the last stripe
+	rest   uint64 // the elements of the last stripe, if it is not whole
+	inside int64  // rows of codes that kernels may read whole stripes of
 	deep   int64  // positions that all rows are multiplied over before the next positions
 }
 
@@ -119,20 +119,22 @@ func (r *weightRow) begin(t *WeightTile) weightRun {
 	if run.deep = r.depth; t.K <= r.near {
 		run.deep = max(t.K, 1)
 	}
-	run.few = run.shared && t.M <= r.few && (r.rests || t.K%Lanes*t.M*weightRest <= t.K)
-	if r.rests {
-		run.rest = run.restOf(t.K % Lanes)
+	run.few = run.shared && t.M <= r.few
+	run.rest = run.restOf(t.K%Lanes, r.halves != nil && (run.few || r.packs))
+	if run.inside = t.Rows; !r.masks {
+		run.inside = t.rowsInside()
 	}
 	return run
 }
 
-// restOf has the bits of the first n elements of a stripe: of codes that are two in a byte the even ones of 32 come first.
-func (r *weightRow) restOf(n int64) (bits uint64) {
-	if r.halves == nil {
+// restOf has the bits of the first n elements of a stripe: of codes that are two in a byte the even ones of two vectors come first.
+func (r *weightRow) restOf(n int64, evenFirst bool) (bits uint64) {
+	if !evenFirst {
 		return 1<<n - 1
 	}
+	lanes := int64(r.lanes)
 	for i := range n {
-		bits |= 1 << (i&^31 | i&1<<4 | i&31>>1)
+		bits |= 1 << (i&-(2*lanes) | i%2*lanes | i%(2*lanes)/2)
 	}
 	return bits
 }
@@ -172,7 +174,7 @@ func (r *weightRun) packRow(m int64) {
 		loadRow(r.x, row[:r.K], r.X.Row(m, 0))
 		clear(row[r.K:]) // what memory holds may be subnormal, which takes long to multiply
 		if r.halves != nil {
-			evenFirst(row[:r.inKernels()], 2*r.lanes)
+			evenFirst(row, 2*r.lanes)
 		}
 	default:
 		for k := int64(0); k < r.K; k += r.deep {
@@ -238,74 +240,31 @@ func (r *weightRun) fewColumns() int64 {
 	return weightTileColumns
 }
 
-// multiply adds the products of some rows of weight from n on.
+// multiply adds the products of some rows of weight from n on, some positions of one after the other: so many that
+// weightFewRows of x stay in the first cache meanwhile. One or two rows of x wait for the weights, which come faster in
+// long runs.
 func (r *weightRun) multiply(n, count int64) {
-	end, step := min(r.inKernels(), r.K), r.slice()
-	together := int64(1)
-	if r.direct {
-		together = min(count, mostScales/(r.K/r.GroupSize+1))
+	step := r.K
+	if r.M1-r.M0 > 2 || !r.direct || n+count > r.inside {
+		step = TileSize // or what room for copies of codes there is
 	}
-	for k := int64(0); k < end; k += step {
-		for i := int64(0); i < count; i += together {
-			r.multiplySlice(n, i, min(together, count-i), k, min(step, end-k))
+	for k := int64(0); k < r.K; k += step {
+		for i := int64(0); i < count; {
+			i += r.multiplySlice(n, i, count-i, k, min(step, r.K-k))
 		}
 	}
-	for i := range count {
-		r.multiplyRest(n, i, end)
-	}
 }
 
-// inKernels is how many positions are in stripes that kernels multiply.
-func (r *weightRun) inKernels() int64 {
-	if r.rests {
-		return roundUp(r.K, Lanes)
+// multiplySlice adds the products of some positions of up to so many rows from n+i of weight on, and returns of how many.
+func (r *weightRun) multiplySlice(n, i, count, k, size int64) int64 {
+	width, c := packedWidth(r.K), r.codes(n+i, count, k, size, r.direct)
+	if r.Zero.P == nil && (r.halves == nil || r.needs < AVX512) {
+		c.zero = nil // nothing to subtract, nor a table to make
 	}
-	return r.K / Lanes * Lanes
-}
-
-// slice returns how many positions are taken of one row of weight after another:
-// so many that weightFewRows of x stay in the first cache meanwhile. One or two rows of
-// x wait for the weights, which come faster in long runs.
-func (r *weightRun) slice() int64 {
-	if !r.direct || r.M1-r.M0 > 2 {
-		return TileSize
-	}
-	return r.K
-}
-
-// multiplySlice adds the products of some positions of so many rows from n+i of weight on.
-func (r *weightRun) multiplySlice(n, i, count, k, size int64) {
-	width := packedWidth(r.K)
-	scales, zeros := r.group(n+i, k, size, count)
-	scaleRow := r.Scale.RowStride
-	if !r.scalesAsTheyAre() {
-		scaleRow = int64(len(scales)) / count * 4
-	}
-	zero, zeroRow := &zeros[0], 0
-	switch {
-	case r.Zero.P != nil:
-		zeroRow = len(zeros) / int(count) * 4
-	case r.halves == nil || r.needs < AVX512:
-		zero = nil // nothing to subtract, nor a table to make
-	}
-	r.kernels.multiply(r.codes(n+i, k, size, r.direct), int(size/Lanes), r.shift, &scales[0], zero, r.halves,
+	r.kernels.multiply((*byte)(c.codes), int(size/Lanes), r.shift, c.scale, c.zero, r.halves,
 		r.packed(r.M0*width+k), int(width*4), int(r.M1-r.M0), &r.s.lanes[i][0], int(k),
-		int(count), int(r.Weight.RowStride), int(scaleRow), zeroRow, r.restIn(size))
-}
-
-// multiplyRest adds those of the positions that whole stripes leave: fewer than there are of these (weightRest).
-func (r *weightRun) multiplyRest(n, i, whole int64) {
-	if whole == r.K {
-		return
-	}
-	rows, width := r.M1-r.M0, packedWidth(r.K)
-	w := r.s.row[:r.K-whole]
-	r.weights(w, n+i, whole)
-	for m := range rows {
-		for l, v := range unsafe.Slice(r.packed((r.M0+m)*width+whole), len(w)) {
-			r.s.lanes[m*weightTileColumns+i][l] += float32(v * w[l])
-		}
-	}
+		int(c.rows), c.codeRow, c.scaleRow, c.zeroRow, r.restIn(size))
+	return c.rows
 }
 
 // foldRows folds the lanes of some columns into sums.

@@ -14,11 +14,12 @@ package cpu
 func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
 // packWeightsAVX512S8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
 // Bits of rest are elements of one more stripe, in the order of lanes in registers.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func packWeightsAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
+func packWeightsAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, columns int, qRow int, scaleRow int, zeroRow int, toRow int, rest uint64)
 
 // weightStripesAVX512U8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
@@ -30,11 +31,12 @@ func packWeightsAVX512S8(q *byte, steps int, shift int, scale *float32, zero *fl
 func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
 // packWeightsAVX512U8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
 // Bits of rest are elements of one more stripe, in the order of lanes in registers.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func packWeightsAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
+func packWeightsAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, columns int, qRow int, scaleRow int, zeroRow int, toRow int, rest uint64)
 
 // weightStripesAVX512Packed adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more: of 32 elements of x the even ones come first.
@@ -46,48 +48,51 @@ func packWeightsAVX512U8(q *byte, steps int, shift int, scale *float32, zero *fl
 func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
 // packWeightsAVX512Packed packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
 // Bits of rest are elements of one more stripe, in the order of lanes in registers.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func packWeightsAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
+func packWeightsAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, columns int, qRow int, scaleRow int, zeroRow int, toRow int, rest uint64)
 
 // weightStripesAVX2S8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
 // There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
-// What is no whole stripe is left: rest is not read.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers, whose codes are read as a whole.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
 func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
 // packWeightsAVX2S8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX2 does.
-// What is no whole stripe is left: rest is not read.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers, whose codes are read as a whole.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func packWeightsAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
+func packWeightsAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, columns int, qRow int, scaleRow int, zeroRow int, toRow int, rest uint64)
 
 // weightStripesAVX2U8 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more.
 // There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
-// What is no whole stripe is left: rest is not read.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers, whose codes are read as a whole.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
 func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
 // packWeightsAVX2U8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX2 does.
-// What is no whole stripe is left: rest is not read.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers, whose codes are read as a whole.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func packWeightsAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
+func packWeightsAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, columns int, qRow int, scaleRow int, zeroRow int, toRow int, rest uint64)
 
 // weightStripesAVX2S4 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more: of 16 elements of x the even ones come first.
 // There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
-// What is no whole stripe is left: rest is not read.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers, whose codes are read as a whole.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
@@ -96,7 +101,7 @@ func weightStripesAVX2S4(q *byte, steps int, shift int, scale *float32, zero *fl
 // weightStripesAVX2U4 adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more: of 16 elements of x the even ones come first.
 // There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
-// What is no whole stripe is left: rest is not read.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers, whose codes are read as a whole.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape

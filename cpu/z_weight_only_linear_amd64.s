@@ -165,62 +165,65 @@ end8:
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
+	VMOVAPS.Z    Z2, K1, Z2
 	VMULPS       (R10), Z2, Z3
-	VADDPS       Z3, Z5, K1, Z5
+	VADDPS       Z3, Z5, Z5
 	VMULPS       (R10)(R13*1), Z2, Z3
-	VADDPS       Z3, Z9, K1, Z9
+	VADDPS       Z3, Z9, Z9
 	VMULPS       (R10)(R13*2), Z2, Z3
-	VADDPS       Z3, Z13, K1, Z13
+	VADDPS       Z3, Z13, Z13
 	VMULPS       (R14), Z2, Z2
-	VADDPS       Z2, Z17, K1, Z17
+	VADDPS       Z2, Z17, Z17
 	VPMOVSXBD.Z  16(AX), K2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
+	VMOVAPS.Z    Z2, K2, Z2
 	VMULPS       64(R10), Z2, Z0
-	VADDPS       Z0, Z6, K2, Z6
+	VADDPS       Z0, Z6, Z6
 	VMULPS       64(R10)(R13*1), Z2, Z0
-	VADDPS       Z0, Z10, K2, Z10
+	VADDPS       Z0, Z10, Z10
 	VMULPS       64(R10)(R13*2), Z2, Z0
-	VADDPS       Z0, Z14, K2, Z14
+	VADDPS       Z0, Z14, Z14
 	VMULPS       64(R14), Z2, Z0
-	VADDPS       Z0, Z18, K2, Z18
+	VADDPS       Z0, Z18, Z18
 	TESTQ        R8, R8
 	JEQ          whole10
 	KMOVW        R8, K1
 	SHRQ         $0x10, R8
 	KMOVW        R8, K2
 	SHRQ         $0x10, R8
-	MOVQ         DX, R15
-	SHRQ         CL, R15
+	MOVQ         DX, R8
+	SHRQ         CL, R8
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z2
-	VBROADCASTSS (DI)(R15*4), Z3
+	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (DI)(R8*4), Z3
 	VPMOVSXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
+	VADDPS       Z1, Z7, Z7
 	VMULPS       128(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z11, K1, Z11
+	VADDPS       Z1, Z11, Z11
 	VMULPS       128(R10)(R13*2), Z0, Z1
-	VADDPS       Z1, Z15, K1, Z15
+	VADDPS       Z1, Z15, Z15
 	VMULPS       128(R14), Z0, Z0
-	VADDPS       Z0, Z19, K1, Z19
+	VADDPS       Z0, Z19, Z19
 	VPMOVSXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K2, Z0
 	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
+	VADDPS       Z1, Z8, Z8
 	VMULPS       192(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z12, K2, Z12
+	VADDPS       Z1, Z12, Z12
 	VMULPS       192(R10)(R13*2), Z0, Z1
-	VADDPS       Z1, Z16, K2, Z16
+	VADDPS       Z1, Z16, Z16
 	VMULPS       192(R14), Z0, Z0
-	VADDPS       Z0, Z20, K2, Z20
-	TESTQ        R8, R8
+	VADDPS       Z0, Z20, Z20
 
 whole10:
 	JMP made6
@@ -311,58 +314,61 @@ end12:
 	VPMOVSXBD.Z  (AX), K1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
+	VMOVAPS.Z    Z1, K1, Z1
 	VMULPS       (R10), Z1, Z2
-	VADDPS       Z2, Z5, K1, Z5
+	VADDPS       Z2, Z5, Z5
 	VMULPS       (R10)(R13*1), Z1, Z2
-	VADDPS       Z2, Z9, K1, Z9
+	VADDPS       Z2, Z9, Z9
 	VMULPS       (R10)(R13*2), Z1, Z2
-	VADDPS       Z2, Z13, K1, Z13
+	VADDPS       Z2, Z13, Z13
 	VMULPS       (R14), Z1, Z1
-	VADDPS       Z1, Z17, K1, Z17
+	VADDPS       Z1, Z17, Z17
 	VPMOVSXBD.Z  16(AX), K2, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
+	VMOVAPS.Z    Z1, K2, Z1
 	VMULPS       64(R10), Z1, Z0
-	VADDPS       Z0, Z6, K2, Z6
+	VADDPS       Z0, Z6, Z6
 	VMULPS       64(R10)(R13*1), Z1, Z0
-	VADDPS       Z0, Z10, K2, Z10
+	VADDPS       Z0, Z10, Z10
 	VMULPS       64(R10)(R13*2), Z1, Z0
-	VADDPS       Z0, Z14, K2, Z14
+	VADDPS       Z0, Z14, Z14
 	VMULPS       64(R14), Z1, Z0
-	VADDPS       Z0, Z18, K2, Z18
+	VADDPS       Z0, Z18, Z18
 	TESTQ        DI, DI
 	JEQ          whole14
 	KMOVW        DI, K1
 	SHRQ         $0x10, DI
 	KMOVW        DI, K2
 	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (SI)(DI*4), Z2
 	VPMOVSXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
+	VADDPS       Z1, Z7, Z7
 	VMULPS       128(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z11, K1, Z11
+	VADDPS       Z1, Z11, Z11
 	VMULPS       128(R10)(R13*2), Z0, Z1
-	VADDPS       Z1, Z15, K1, Z15
+	VADDPS       Z1, Z15, Z15
 	VMULPS       128(R14), Z0, Z0
-	VADDPS       Z0, Z19, K1, Z19
+	VADDPS       Z0, Z19, Z19
 	VPMOVSXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K2, Z0
 	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
+	VADDPS       Z1, Z8, Z8
 	VMULPS       192(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z12, K2, Z12
+	VADDPS       Z1, Z12, Z12
 	VMULPS       192(R10)(R13*2), Z0, Z1
-	VADDPS       Z1, Z16, K2, Z16
+	VADDPS       Z1, Z16, Z16
 	VMULPS       192(R14), Z0, Z0
-	VADDPS       Z0, Z20, K2, Z20
-	TESTQ        DI, DI
+	VADDPS       Z0, Z20, Z20
 
 whole14:
 made6:
@@ -382,6 +388,7 @@ made6:
 	VMOVUPS Z18, 3136(R11)
 	VMOVUPS Z19, 3200(R11)
 	VMOVUPS Z20, 3264(R11)
+	ADDQ    $0x00000100, R11
 	DECQ    columns+88(FP)
 	JLE     end15
 	MOVQ    qRow+96(FP), AX
@@ -393,7 +400,6 @@ made6:
 	MOVQ    zeroRow+112(FP), DI
 	ADDQ    zero+32(FP), DI
 	MOVQ    DI, zero+32(FP)
-	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
 	JMP     column2
@@ -526,54 +532,57 @@ end23:
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
+	VMOVAPS.Z    Z2, K1, Z2
 	VMULPS       (R10), Z2, Z3
-	VADDPS       Z3, Z5, K1, Z5
+	VADDPS       Z3, Z5, Z5
 	VMULPS       (R10)(R13*1), Z2, Z3
-	VADDPS       Z3, Z9, K1, Z9
+	VADDPS       Z3, Z9, Z9
 	VMULPS       (R10)(R13*2), Z2, Z2
-	VADDPS       Z2, Z13, K1, Z13
+	VADDPS       Z2, Z13, Z13
 	VPMOVSXBD.Z  16(AX), K2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
+	VMOVAPS.Z    Z2, K2, Z2
 	VMULPS       64(R10), Z2, Z0
-	VADDPS       Z0, Z6, K2, Z6
+	VADDPS       Z0, Z6, Z6
 	VMULPS       64(R10)(R13*1), Z2, Z0
-	VADDPS       Z0, Z10, K2, Z10
+	VADDPS       Z0, Z10, Z10
 	VMULPS       64(R10)(R13*2), Z2, Z0
-	VADDPS       Z0, Z14, K2, Z14
+	VADDPS       Z0, Z14, Z14
 	TESTQ        R8, R8
 	JEQ          whole25
 	KMOVW        R8, K1
 	SHRQ         $0x10, R8
 	KMOVW        R8, K2
 	SHRQ         $0x10, R8
-	MOVQ         DX, R14
-	SHRQ         CL, R14
+	MOVQ         DX, R8
+	SHRQ         CL, R8
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z2
-	VBROADCASTSS (DI)(R14*4), Z3
+	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (DI)(R8*4), Z3
 	VPMOVSXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
+	VADDPS       Z1, Z7, Z7
 	VMULPS       128(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z11, K1, Z11
+	VADDPS       Z1, Z11, Z11
 	VMULPS       128(R10)(R13*2), Z0, Z0
-	VADDPS       Z0, Z15, K1, Z15
+	VADDPS       Z0, Z15, Z15
 	VPMOVSXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K2, Z0
 	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
+	VADDPS       Z1, Z8, Z8
 	VMULPS       192(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z12, K2, Z12
+	VADDPS       Z1, Z12, Z12
 	VMULPS       192(R10)(R13*2), Z0, Z0
-	VADDPS       Z0, Z16, K2, Z16
-	TESTQ        R8, R8
+	VADDPS       Z0, Z16, Z16
 
 whole25:
 	JMP made21
@@ -655,50 +664,53 @@ end27:
 	VPMOVSXBD.Z  (AX), K1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
+	VMOVAPS.Z    Z1, K1, Z1
 	VMULPS       (R10), Z1, Z2
-	VADDPS       Z2, Z5, K1, Z5
+	VADDPS       Z2, Z5, Z5
 	VMULPS       (R10)(R13*1), Z1, Z2
-	VADDPS       Z2, Z9, K1, Z9
+	VADDPS       Z2, Z9, Z9
 	VMULPS       (R10)(R13*2), Z1, Z1
-	VADDPS       Z1, Z13, K1, Z13
+	VADDPS       Z1, Z13, Z13
 	VPMOVSXBD.Z  16(AX), K2, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
+	VMOVAPS.Z    Z1, K2, Z1
 	VMULPS       64(R10), Z1, Z0
-	VADDPS       Z0, Z6, K2, Z6
+	VADDPS       Z0, Z6, Z6
 	VMULPS       64(R10)(R13*1), Z1, Z0
-	VADDPS       Z0, Z10, K2, Z10
+	VADDPS       Z0, Z10, Z10
 	VMULPS       64(R10)(R13*2), Z1, Z0
-	VADDPS       Z0, Z14, K2, Z14
+	VADDPS       Z0, Z14, Z14
 	TESTQ        DI, DI
 	JEQ          whole29
 	KMOVW        DI, K1
 	SHRQ         $0x10, DI
 	KMOVW        DI, K2
 	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (SI)(DI*4), Z2
 	VPMOVSXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
+	VADDPS       Z1, Z7, Z7
 	VMULPS       128(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z11, K1, Z11
+	VADDPS       Z1, Z11, Z11
 	VMULPS       128(R10)(R13*2), Z0, Z0
-	VADDPS       Z0, Z15, K1, Z15
+	VADDPS       Z0, Z15, Z15
 	VPMOVSXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K2, Z0
 	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
+	VADDPS       Z1, Z8, Z8
 	VMULPS       192(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z12, K2, Z12
+	VADDPS       Z1, Z12, Z12
 	VMULPS       192(R10)(R13*2), Z0, Z0
-	VADDPS       Z0, Z16, K2, Z16
-	TESTQ        DI, DI
+	VADDPS       Z0, Z16, Z16
 
 whole29:
 made21:
@@ -714,6 +726,7 @@ made21:
 	VMOVUPS Z14, 2112(R11)
 	VMOVUPS Z15, 2176(R11)
 	VMOVUPS Z16, 2240(R11)
+	ADDQ    $0x00000100, R11
 	DECQ    columns+88(FP)
 	JLE     end30
 	MOVQ    qRow+96(FP), AX
@@ -725,7 +738,6 @@ made21:
 	MOVQ    zeroRow+112(FP), DI
 	ADDQ    zero+32(FP), DI
 	MOVQ    DI, zero+32(FP)
-	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
 	JMP     column17
@@ -842,46 +854,49 @@ end38:
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
+	VMOVAPS.Z    Z2, K1, Z2
 	VMULPS       (R10), Z2, Z3
-	VADDPS       Z3, Z5, K1, Z5
+	VADDPS       Z3, Z5, Z5
 	VMULPS       (R10)(R13*1), Z2, Z2
-	VADDPS       Z2, Z9, K1, Z9
+	VADDPS       Z2, Z9, Z9
 	VPMOVSXBD.Z  16(AX), K2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
+	VMOVAPS.Z    Z2, K2, Z2
 	VMULPS       64(R10), Z2, Z0
-	VADDPS       Z0, Z6, K2, Z6
+	VADDPS       Z0, Z6, Z6
 	VMULPS       64(R10)(R13*1), Z2, Z0
-	VADDPS       Z0, Z10, K2, Z10
+	VADDPS       Z0, Z10, Z10
 	TESTQ        R8, R8
 	JEQ          whole40
 	KMOVW        R8, K1
 	SHRQ         $0x10, R8
 	KMOVW        R8, K2
 	SHRQ         $0x10, R8
-	MOVQ         DX, R14
-	SHRQ         CL, R14
+	MOVQ         DX, R8
+	SHRQ         CL, R8
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z2
-	VBROADCASTSS (DI)(R14*4), Z3
+	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (DI)(R8*4), Z3
 	VPMOVSXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
+	VADDPS       Z1, Z7, Z7
 	VMULPS       128(R10)(R13*1), Z0, Z0
-	VADDPS       Z0, Z11, K1, Z11
+	VADDPS       Z0, Z11, Z11
 	VPMOVSXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K2, Z0
 	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
+	VADDPS       Z1, Z8, Z8
 	VMULPS       192(R10)(R13*1), Z0, Z0
-	VADDPS       Z0, Z12, K2, Z12
-	TESTQ        R8, R8
+	VADDPS       Z0, Z12, Z12
 
 whole40:
 	JMP made36
@@ -955,42 +970,45 @@ end42:
 	VPMOVSXBD.Z  (AX), K1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
+	VMOVAPS.Z    Z1, K1, Z1
 	VMULPS       (R10), Z1, Z2
-	VADDPS       Z2, Z5, K1, Z5
+	VADDPS       Z2, Z5, Z5
 	VMULPS       (R10)(R13*1), Z1, Z1
-	VADDPS       Z1, Z9, K1, Z9
+	VADDPS       Z1, Z9, Z9
 	VPMOVSXBD.Z  16(AX), K2, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
+	VMOVAPS.Z    Z1, K2, Z1
 	VMULPS       64(R10), Z1, Z0
-	VADDPS       Z0, Z6, K2, Z6
+	VADDPS       Z0, Z6, Z6
 	VMULPS       64(R10)(R13*1), Z1, Z0
-	VADDPS       Z0, Z10, K2, Z10
+	VADDPS       Z0, Z10, Z10
 	TESTQ        DI, DI
 	JEQ          whole44
 	KMOVW        DI, K1
 	SHRQ         $0x10, DI
 	KMOVW        DI, K2
 	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (SI)(DI*4), Z2
 	VPMOVSXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
+	VADDPS       Z1, Z7, Z7
 	VMULPS       128(R10)(R13*1), Z0, Z0
-	VADDPS       Z0, Z11, K1, Z11
+	VADDPS       Z0, Z11, Z11
 	VPMOVSXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K2, Z0
 	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
+	VADDPS       Z1, Z8, Z8
 	VMULPS       192(R10)(R13*1), Z0, Z0
-	VADDPS       Z0, Z12, K2, Z12
-	TESTQ        DI, DI
+	VADDPS       Z0, Z12, Z12
 
 whole44:
 made36:
@@ -1002,6 +1020,7 @@ made36:
 	VMOVUPS Z10, 1088(R11)
 	VMOVUPS Z11, 1152(R11)
 	VMOVUPS Z12, 1216(R11)
+	ADDQ    $0x00000100, R11
 	DECQ    columns+88(FP)
 	JLE     end45
 	MOVQ    qRow+96(FP), AX
@@ -1013,7 +1032,6 @@ made36:
 	MOVQ    zeroRow+112(FP), DI
 	ADDQ    zero+32(FP), DI
 	MOVQ    DI, zero+32(FP)
-	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
 	JMP     column32
@@ -1111,38 +1129,41 @@ end52:
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
+	VMOVAPS.Z    Z2, K1, Z2
 	VMULPS       (R10), Z2, Z2
-	VADDPS       Z2, Z5, K1, Z5
+	VADDPS       Z2, Z5, Z5
 	VPMOVSXBD.Z  16(AX), K2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
+	VMOVAPS.Z    Z2, K2, Z2
 	VMULPS       64(R10), Z2, Z0
-	VADDPS       Z0, Z6, K2, Z6
+	VADDPS       Z0, Z6, Z6
 	TESTQ        R8, R8
 	JEQ          whole54
 	KMOVW        R8, K1
 	SHRQ         $0x10, R8
 	KMOVW        R8, K2
 	SHRQ         $0x10, R8
-	MOVQ         DX, R13
-	SHRQ         CL, R13
+	MOVQ         DX, R8
+	SHRQ         CL, R8
 	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Z2
-	VBROADCASTSS (DI)(R13*4), Z3
+	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (DI)(R8*4), Z3
 	VPMOVSXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       128(R10), Z0, Z0
-	VADDPS       Z0, Z7, K1, Z7
+	VADDPS       Z0, Z7, Z7
 	VPMOVSXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K2, Z0
 	VMULPS       192(R10), Z0, Z0
-	VADDPS       Z0, Z8, K2, Z8
-	TESTQ        R8, R8
+	VADDPS       Z0, Z8, Z8
 
 whole54:
 	JMP made50
@@ -1208,34 +1229,37 @@ end56:
 	VPMOVSXBD.Z  (AX), K1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
+	VMOVAPS.Z    Z1, K1, Z1
 	VMULPS       (R10), Z1, Z1
-	VADDPS       Z1, Z5, K1, Z5
+	VADDPS       Z1, Z5, Z5
 	VPMOVSXBD.Z  16(AX), K2, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
+	VMOVAPS.Z    Z1, K2, Z1
 	VMULPS       64(R10), Z1, Z0
-	VADDPS       Z0, Z6, K2, Z6
+	VADDPS       Z0, Z6, Z6
 	TESTQ        DI, DI
 	JEQ          whole58
 	KMOVW        DI, K1
 	SHRQ         $0x10, DI
 	KMOVW        DI, K2
 	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (SI)(DI*4), Z2
 	VPMOVSXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       128(R10), Z0, Z0
-	VADDPS       Z0, Z7, K1, Z7
+	VADDPS       Z0, Z7, Z7
 	VPMOVSXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K2, Z0
 	VMULPS       192(R10), Z0, Z0
-	VADDPS       Z0, Z8, K2, Z8
-	TESTQ        DI, DI
+	VADDPS       Z0, Z8, Z8
 
 whole58:
 made50:
@@ -1243,6 +1267,7 @@ made50:
 	VMOVUPS Z6, 64(R11)
 	VMOVUPS Z7, 128(R11)
 	VMOVUPS Z8, 192(R11)
+	ADDQ    $0x00000100, R11
 	DECQ    columns+88(FP)
 	JLE     end59
 	MOVQ    qRow+96(FP), AX
@@ -1254,7 +1279,6 @@ made50:
 	MOVQ    zeroRow+112(FP), DI
 	ADDQ    zero+32(FP), DI
 	MOVQ    DI, zero+32(FP)
-	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
 	JMP     column46
@@ -1263,9 +1287,9 @@ end59:
 	VZEROUPPER
 	RET
 
-// func packWeightsAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
+// func packWeightsAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, columns int, qRow int, scaleRow int, zeroRow int, toRow int, rest uint64)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·packWeightsAVX512S8(SB), NOSPLIT, $0-72
+TEXT ·packWeightsAVX512S8(SB), NOSPLIT, $0-112
 	MOVQ q+0(FP), AX
 	MOVQ scale+24(FP), SI
 	MOVQ zero+32(FP), DI
@@ -1276,12 +1300,14 @@ TEXT ·packWeightsAVX512S8(SB), NOSPLIT, $0-72
 	SHLQ CL, BX
 	INCQ BX
 	SHRQ $0x01, BX
+
+column1:
 	MOVQ to+48(FP), R9
 	MOVQ apart+56(FP), R10
 
-group3:
+group4:
 	TESTQ        R8, R8
-	JLE          end2
+	JLE          end3
 	MOVQ         BX, R11
 	CMPQ         R11, R8
 	CMOVQGT      R8, R11
@@ -1298,7 +1324,7 @@ group3:
 	VBROADCASTSS (DI)(R12*4), Z3
 	LEAQ         -2(DX)(R11*2), DX
 
-stripe1:
+stripe2:
 	PREFETCHT0 2048(AX)
 	VPMOVSXBD  (AX), Z4
 	VCVTDQ2PS  Z4, Z4
@@ -1323,25 +1349,25 @@ stripe1:
 	ADDQ       $0x00000040, AX
 	ADDQ       $0x00000080, R9
 	DECQ       R11
-	JNE        stripe1
-	JMP        group3
+	JNE        stripe2
+	JMP        group4
 
-end2:
-	MOVQ         rest+64(FP), BX
-	TESTQ        BX, BX
-	JEQ          whole4
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	SHRQ         $0x10, BX
+end3:
+	MOVQ         rest+104(FP), R8
+	TESTQ        R8, R8
+	JEQ          whole5
 	VXORPS       X0, X0, X0
 	VMOVUPS      Z0, 64(R9)
 	VMOVUPS      Z0, 64(R9)(R10*1)
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R11
+	SHRQ         CL, R11
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z0
-	VBROADCASTSS (DI)(R8*4), Z1
+	VBROADCASTSS (SI)(R11*4), Z0
+	VBROADCASTSS (DI)(R11*4), Z1
 	VPMOVSXBD.Z  (AX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
@@ -1354,12 +1380,12 @@ end2:
 	VMULPS       Z0, Z2, Z2
 	VMOVAPS.Z    Z2, K2, Z2
 	VMOVUPS      Z2, (R9)(R10*1)
-	TESTQ        BX, BX
-	JEQ          whole4
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	SHRQ         $0x10, BX
+	TESTQ        R8, R8
+	JEQ          whole5
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
 	MOVQ         DX, R8
 	SHRQ         CL, R8
 	INCQ         DX
@@ -1377,9 +1403,27 @@ end2:
 	VMULPS       Z2, Z0, Z0
 	VMOVAPS.Z    Z0, K2, Z0
 	VMOVUPS      Z0, 64(R9)(R10*1)
-	TESTQ        BX, BX
 
-whole4:
+whole5:
+	DECQ columns+64(FP)
+	JLE  end6
+	MOVQ qRow+72(FP), AX
+	ADDQ q+0(FP), AX
+	MOVQ AX, q+0(FP)
+	MOVQ scaleRow+80(FP), SI
+	ADDQ scale+24(FP), SI
+	MOVQ SI, scale+24(FP)
+	MOVQ zeroRow+88(FP), DI
+	ADDQ zero+32(FP), DI
+	MOVQ DI, zero+32(FP)
+	MOVQ toRow+96(FP), DX
+	ADDQ to+48(FP), DX
+	MOVQ DX, to+48(FP)
+	MOVQ steps+8(FP), R8
+	XORQ DX, DX
+	JMP  column1
+
+end6:
 	VZEROUPPER
 	RET
 
@@ -1544,62 +1588,65 @@ end8:
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
+	VMOVAPS.Z    Z2, K1, Z2
 	VMULPS       (R10), Z2, Z3
-	VADDPS       Z3, Z5, K1, Z5
+	VADDPS       Z3, Z5, Z5
 	VMULPS       (R10)(R13*1), Z2, Z3
-	VADDPS       Z3, Z9, K1, Z9
+	VADDPS       Z3, Z9, Z9
 	VMULPS       (R10)(R13*2), Z2, Z3
-	VADDPS       Z3, Z13, K1, Z13
+	VADDPS       Z3, Z13, Z13
 	VMULPS       (R14), Z2, Z2
-	VADDPS       Z2, Z17, K1, Z17
+	VADDPS       Z2, Z17, Z17
 	VPMOVZXBD.Z  16(AX), K2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
+	VMOVAPS.Z    Z2, K2, Z2
 	VMULPS       64(R10), Z2, Z0
-	VADDPS       Z0, Z6, K2, Z6
+	VADDPS       Z0, Z6, Z6
 	VMULPS       64(R10)(R13*1), Z2, Z0
-	VADDPS       Z0, Z10, K2, Z10
+	VADDPS       Z0, Z10, Z10
 	VMULPS       64(R10)(R13*2), Z2, Z0
-	VADDPS       Z0, Z14, K2, Z14
+	VADDPS       Z0, Z14, Z14
 	VMULPS       64(R14), Z2, Z0
-	VADDPS       Z0, Z18, K2, Z18
+	VADDPS       Z0, Z18, Z18
 	TESTQ        R8, R8
 	JEQ          whole10
 	KMOVW        R8, K1
 	SHRQ         $0x10, R8
 	KMOVW        R8, K2
 	SHRQ         $0x10, R8
-	MOVQ         DX, R15
-	SHRQ         CL, R15
+	MOVQ         DX, R8
+	SHRQ         CL, R8
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z2
-	VBROADCASTSS (DI)(R15*4), Z3
+	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (DI)(R8*4), Z3
 	VPMOVZXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
+	VADDPS       Z1, Z7, Z7
 	VMULPS       128(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z11, K1, Z11
+	VADDPS       Z1, Z11, Z11
 	VMULPS       128(R10)(R13*2), Z0, Z1
-	VADDPS       Z1, Z15, K1, Z15
+	VADDPS       Z1, Z15, Z15
 	VMULPS       128(R14), Z0, Z0
-	VADDPS       Z0, Z19, K1, Z19
+	VADDPS       Z0, Z19, Z19
 	VPMOVZXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K2, Z0
 	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
+	VADDPS       Z1, Z8, Z8
 	VMULPS       192(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z12, K2, Z12
+	VADDPS       Z1, Z12, Z12
 	VMULPS       192(R10)(R13*2), Z0, Z1
-	VADDPS       Z1, Z16, K2, Z16
+	VADDPS       Z1, Z16, Z16
 	VMULPS       192(R14), Z0, Z0
-	VADDPS       Z0, Z20, K2, Z20
-	TESTQ        R8, R8
+	VADDPS       Z0, Z20, Z20
 
 whole10:
 	JMP made6
@@ -1690,58 +1737,61 @@ end12:
 	VPMOVZXBD.Z  (AX), K1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
+	VMOVAPS.Z    Z1, K1, Z1
 	VMULPS       (R10), Z1, Z2
-	VADDPS       Z2, Z5, K1, Z5
+	VADDPS       Z2, Z5, Z5
 	VMULPS       (R10)(R13*1), Z1, Z2
-	VADDPS       Z2, Z9, K1, Z9
+	VADDPS       Z2, Z9, Z9
 	VMULPS       (R10)(R13*2), Z1, Z2
-	VADDPS       Z2, Z13, K1, Z13
+	VADDPS       Z2, Z13, Z13
 	VMULPS       (R14), Z1, Z1
-	VADDPS       Z1, Z17, K1, Z17
+	VADDPS       Z1, Z17, Z17
 	VPMOVZXBD.Z  16(AX), K2, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
+	VMOVAPS.Z    Z1, K2, Z1
 	VMULPS       64(R10), Z1, Z0
-	VADDPS       Z0, Z6, K2, Z6
+	VADDPS       Z0, Z6, Z6
 	VMULPS       64(R10)(R13*1), Z1, Z0
-	VADDPS       Z0, Z10, K2, Z10
+	VADDPS       Z0, Z10, Z10
 	VMULPS       64(R10)(R13*2), Z1, Z0
-	VADDPS       Z0, Z14, K2, Z14
+	VADDPS       Z0, Z14, Z14
 	VMULPS       64(R14), Z1, Z0
-	VADDPS       Z0, Z18, K2, Z18
+	VADDPS       Z0, Z18, Z18
 	TESTQ        DI, DI
 	JEQ          whole14
 	KMOVW        DI, K1
 	SHRQ         $0x10, DI
 	KMOVW        DI, K2
 	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (SI)(DI*4), Z2
 	VPMOVZXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
+	VADDPS       Z1, Z7, Z7
 	VMULPS       128(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z11, K1, Z11
+	VADDPS       Z1, Z11, Z11
 	VMULPS       128(R10)(R13*2), Z0, Z1
-	VADDPS       Z1, Z15, K1, Z15
+	VADDPS       Z1, Z15, Z15
 	VMULPS       128(R14), Z0, Z0
-	VADDPS       Z0, Z19, K1, Z19
+	VADDPS       Z0, Z19, Z19
 	VPMOVZXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K2, Z0
 	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
+	VADDPS       Z1, Z8, Z8
 	VMULPS       192(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z12, K2, Z12
+	VADDPS       Z1, Z12, Z12
 	VMULPS       192(R10)(R13*2), Z0, Z1
-	VADDPS       Z1, Z16, K2, Z16
+	VADDPS       Z1, Z16, Z16
 	VMULPS       192(R14), Z0, Z0
-	VADDPS       Z0, Z20, K2, Z20
-	TESTQ        DI, DI
+	VADDPS       Z0, Z20, Z20
 
 whole14:
 made6:
@@ -1761,6 +1811,7 @@ made6:
 	VMOVUPS Z18, 3136(R11)
 	VMOVUPS Z19, 3200(R11)
 	VMOVUPS Z20, 3264(R11)
+	ADDQ    $0x00000100, R11
 	DECQ    columns+88(FP)
 	JLE     end15
 	MOVQ    qRow+96(FP), AX
@@ -1772,7 +1823,6 @@ made6:
 	MOVQ    zeroRow+112(FP), DI
 	ADDQ    zero+32(FP), DI
 	MOVQ    DI, zero+32(FP)
-	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
 	JMP     column2
@@ -1905,54 +1955,57 @@ end23:
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
+	VMOVAPS.Z    Z2, K1, Z2
 	VMULPS       (R10), Z2, Z3
-	VADDPS       Z3, Z5, K1, Z5
+	VADDPS       Z3, Z5, Z5
 	VMULPS       (R10)(R13*1), Z2, Z3
-	VADDPS       Z3, Z9, K1, Z9
+	VADDPS       Z3, Z9, Z9
 	VMULPS       (R10)(R13*2), Z2, Z2
-	VADDPS       Z2, Z13, K1, Z13
+	VADDPS       Z2, Z13, Z13
 	VPMOVZXBD.Z  16(AX), K2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
+	VMOVAPS.Z    Z2, K2, Z2
 	VMULPS       64(R10), Z2, Z0
-	VADDPS       Z0, Z6, K2, Z6
+	VADDPS       Z0, Z6, Z6
 	VMULPS       64(R10)(R13*1), Z2, Z0
-	VADDPS       Z0, Z10, K2, Z10
+	VADDPS       Z0, Z10, Z10
 	VMULPS       64(R10)(R13*2), Z2, Z0
-	VADDPS       Z0, Z14, K2, Z14
+	VADDPS       Z0, Z14, Z14
 	TESTQ        R8, R8
 	JEQ          whole25
 	KMOVW        R8, K1
 	SHRQ         $0x10, R8
 	KMOVW        R8, K2
 	SHRQ         $0x10, R8
-	MOVQ         DX, R14
-	SHRQ         CL, R14
+	MOVQ         DX, R8
+	SHRQ         CL, R8
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z2
-	VBROADCASTSS (DI)(R14*4), Z3
+	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (DI)(R8*4), Z3
 	VPMOVZXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
+	VADDPS       Z1, Z7, Z7
 	VMULPS       128(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z11, K1, Z11
+	VADDPS       Z1, Z11, Z11
 	VMULPS       128(R10)(R13*2), Z0, Z0
-	VADDPS       Z0, Z15, K1, Z15
+	VADDPS       Z0, Z15, Z15
 	VPMOVZXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K2, Z0
 	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
+	VADDPS       Z1, Z8, Z8
 	VMULPS       192(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z12, K2, Z12
+	VADDPS       Z1, Z12, Z12
 	VMULPS       192(R10)(R13*2), Z0, Z0
-	VADDPS       Z0, Z16, K2, Z16
-	TESTQ        R8, R8
+	VADDPS       Z0, Z16, Z16
 
 whole25:
 	JMP made21
@@ -2034,50 +2087,53 @@ end27:
 	VPMOVZXBD.Z  (AX), K1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
+	VMOVAPS.Z    Z1, K1, Z1
 	VMULPS       (R10), Z1, Z2
-	VADDPS       Z2, Z5, K1, Z5
+	VADDPS       Z2, Z5, Z5
 	VMULPS       (R10)(R13*1), Z1, Z2
-	VADDPS       Z2, Z9, K1, Z9
+	VADDPS       Z2, Z9, Z9
 	VMULPS       (R10)(R13*2), Z1, Z1
-	VADDPS       Z1, Z13, K1, Z13
+	VADDPS       Z1, Z13, Z13
 	VPMOVZXBD.Z  16(AX), K2, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
+	VMOVAPS.Z    Z1, K2, Z1
 	VMULPS       64(R10), Z1, Z0
-	VADDPS       Z0, Z6, K2, Z6
+	VADDPS       Z0, Z6, Z6
 	VMULPS       64(R10)(R13*1), Z1, Z0
-	VADDPS       Z0, Z10, K2, Z10
+	VADDPS       Z0, Z10, Z10
 	VMULPS       64(R10)(R13*2), Z1, Z0
-	VADDPS       Z0, Z14, K2, Z14
+	VADDPS       Z0, Z14, Z14
 	TESTQ        DI, DI
 	JEQ          whole29
 	KMOVW        DI, K1
 	SHRQ         $0x10, DI
 	KMOVW        DI, K2
 	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (SI)(DI*4), Z2
 	VPMOVZXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
+	VADDPS       Z1, Z7, Z7
 	VMULPS       128(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z11, K1, Z11
+	VADDPS       Z1, Z11, Z11
 	VMULPS       128(R10)(R13*2), Z0, Z0
-	VADDPS       Z0, Z15, K1, Z15
+	VADDPS       Z0, Z15, Z15
 	VPMOVZXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K2, Z0
 	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
+	VADDPS       Z1, Z8, Z8
 	VMULPS       192(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z12, K2, Z12
+	VADDPS       Z1, Z12, Z12
 	VMULPS       192(R10)(R13*2), Z0, Z0
-	VADDPS       Z0, Z16, K2, Z16
-	TESTQ        DI, DI
+	VADDPS       Z0, Z16, Z16
 
 whole29:
 made21:
@@ -2093,6 +2149,7 @@ made21:
 	VMOVUPS Z14, 2112(R11)
 	VMOVUPS Z15, 2176(R11)
 	VMOVUPS Z16, 2240(R11)
+	ADDQ    $0x00000100, R11
 	DECQ    columns+88(FP)
 	JLE     end30
 	MOVQ    qRow+96(FP), AX
@@ -2104,7 +2161,6 @@ made21:
 	MOVQ    zeroRow+112(FP), DI
 	ADDQ    zero+32(FP), DI
 	MOVQ    DI, zero+32(FP)
-	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
 	JMP     column17
@@ -2221,46 +2277,49 @@ end38:
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
+	VMOVAPS.Z    Z2, K1, Z2
 	VMULPS       (R10), Z2, Z3
-	VADDPS       Z3, Z5, K1, Z5
+	VADDPS       Z3, Z5, Z5
 	VMULPS       (R10)(R13*1), Z2, Z2
-	VADDPS       Z2, Z9, K1, Z9
+	VADDPS       Z2, Z9, Z9
 	VPMOVZXBD.Z  16(AX), K2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
+	VMOVAPS.Z    Z2, K2, Z2
 	VMULPS       64(R10), Z2, Z0
-	VADDPS       Z0, Z6, K2, Z6
+	VADDPS       Z0, Z6, Z6
 	VMULPS       64(R10)(R13*1), Z2, Z0
-	VADDPS       Z0, Z10, K2, Z10
+	VADDPS       Z0, Z10, Z10
 	TESTQ        R8, R8
 	JEQ          whole40
 	KMOVW        R8, K1
 	SHRQ         $0x10, R8
 	KMOVW        R8, K2
 	SHRQ         $0x10, R8
-	MOVQ         DX, R14
-	SHRQ         CL, R14
+	MOVQ         DX, R8
+	SHRQ         CL, R8
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z2
-	VBROADCASTSS (DI)(R14*4), Z3
+	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (DI)(R8*4), Z3
 	VPMOVZXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
+	VADDPS       Z1, Z7, Z7
 	VMULPS       128(R10)(R13*1), Z0, Z0
-	VADDPS       Z0, Z11, K1, Z11
+	VADDPS       Z0, Z11, Z11
 	VPMOVZXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K2, Z0
 	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
+	VADDPS       Z1, Z8, Z8
 	VMULPS       192(R10)(R13*1), Z0, Z0
-	VADDPS       Z0, Z12, K2, Z12
-	TESTQ        R8, R8
+	VADDPS       Z0, Z12, Z12
 
 whole40:
 	JMP made36
@@ -2334,42 +2393,45 @@ end42:
 	VPMOVZXBD.Z  (AX), K1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
+	VMOVAPS.Z    Z1, K1, Z1
 	VMULPS       (R10), Z1, Z2
-	VADDPS       Z2, Z5, K1, Z5
+	VADDPS       Z2, Z5, Z5
 	VMULPS       (R10)(R13*1), Z1, Z1
-	VADDPS       Z1, Z9, K1, Z9
+	VADDPS       Z1, Z9, Z9
 	VPMOVZXBD.Z  16(AX), K2, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
+	VMOVAPS.Z    Z1, K2, Z1
 	VMULPS       64(R10), Z1, Z0
-	VADDPS       Z0, Z6, K2, Z6
+	VADDPS       Z0, Z6, Z6
 	VMULPS       64(R10)(R13*1), Z1, Z0
-	VADDPS       Z0, Z10, K2, Z10
+	VADDPS       Z0, Z10, Z10
 	TESTQ        DI, DI
 	JEQ          whole44
 	KMOVW        DI, K1
 	SHRQ         $0x10, DI
 	KMOVW        DI, K2
 	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (SI)(DI*4), Z2
 	VPMOVZXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
+	VADDPS       Z1, Z7, Z7
 	VMULPS       128(R10)(R13*1), Z0, Z0
-	VADDPS       Z0, Z11, K1, Z11
+	VADDPS       Z0, Z11, Z11
 	VPMOVZXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K2, Z0
 	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
+	VADDPS       Z1, Z8, Z8
 	VMULPS       192(R10)(R13*1), Z0, Z0
-	VADDPS       Z0, Z12, K2, Z12
-	TESTQ        DI, DI
+	VADDPS       Z0, Z12, Z12
 
 whole44:
 made36:
@@ -2381,6 +2443,7 @@ made36:
 	VMOVUPS Z10, 1088(R11)
 	VMOVUPS Z11, 1152(R11)
 	VMOVUPS Z12, 1216(R11)
+	ADDQ    $0x00000100, R11
 	DECQ    columns+88(FP)
 	JLE     end45
 	MOVQ    qRow+96(FP), AX
@@ -2392,7 +2455,6 @@ made36:
 	MOVQ    zeroRow+112(FP), DI
 	ADDQ    zero+32(FP), DI
 	MOVQ    DI, zero+32(FP)
-	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
 	JMP     column32
@@ -2490,38 +2552,41 @@ end52:
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
+	VMOVAPS.Z    Z2, K1, Z2
 	VMULPS       (R10), Z2, Z2
-	VADDPS       Z2, Z5, K1, Z5
+	VADDPS       Z2, Z5, Z5
 	VPMOVZXBD.Z  16(AX), K2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
+	VMOVAPS.Z    Z2, K2, Z2
 	VMULPS       64(R10), Z2, Z0
-	VADDPS       Z0, Z6, K2, Z6
+	VADDPS       Z0, Z6, Z6
 	TESTQ        R8, R8
 	JEQ          whole54
 	KMOVW        R8, K1
 	SHRQ         $0x10, R8
 	KMOVW        R8, K2
 	SHRQ         $0x10, R8
-	MOVQ         DX, R13
-	SHRQ         CL, R13
+	MOVQ         DX, R8
+	SHRQ         CL, R8
 	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Z2
-	VBROADCASTSS (DI)(R13*4), Z3
+	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (DI)(R8*4), Z3
 	VPMOVZXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       128(R10), Z0, Z0
-	VADDPS       Z0, Z7, K1, Z7
+	VADDPS       Z0, Z7, Z7
 	VPMOVZXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K2, Z0
 	VMULPS       192(R10), Z0, Z0
-	VADDPS       Z0, Z8, K2, Z8
-	TESTQ        R8, R8
+	VADDPS       Z0, Z8, Z8
 
 whole54:
 	JMP made50
@@ -2587,34 +2652,37 @@ end56:
 	VPMOVZXBD.Z  (AX), K1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
+	VMOVAPS.Z    Z1, K1, Z1
 	VMULPS       (R10), Z1, Z1
-	VADDPS       Z1, Z5, K1, Z5
+	VADDPS       Z1, Z5, Z5
 	VPMOVZXBD.Z  16(AX), K2, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
+	VMOVAPS.Z    Z1, K2, Z1
 	VMULPS       64(R10), Z1, Z0
-	VADDPS       Z0, Z6, K2, Z6
+	VADDPS       Z0, Z6, Z6
 	TESTQ        DI, DI
 	JEQ          whole58
 	KMOVW        DI, K1
 	SHRQ         $0x10, DI
 	KMOVW        DI, K2
 	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (SI)(DI*4), Z2
 	VPMOVZXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       128(R10), Z0, Z0
-	VADDPS       Z0, Z7, K1, Z7
+	VADDPS       Z0, Z7, Z7
 	VPMOVZXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K2, Z0
 	VMULPS       192(R10), Z0, Z0
-	VADDPS       Z0, Z8, K2, Z8
-	TESTQ        DI, DI
+	VADDPS       Z0, Z8, Z8
 
 whole58:
 made50:
@@ -2622,6 +2690,7 @@ made50:
 	VMOVUPS Z6, 64(R11)
 	VMOVUPS Z7, 128(R11)
 	VMOVUPS Z8, 192(R11)
+	ADDQ    $0x00000100, R11
 	DECQ    columns+88(FP)
 	JLE     end59
 	MOVQ    qRow+96(FP), AX
@@ -2633,7 +2702,6 @@ made50:
 	MOVQ    zeroRow+112(FP), DI
 	ADDQ    zero+32(FP), DI
 	MOVQ    DI, zero+32(FP)
-	ADDQ    $0x00000100, R11
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
 	JMP     column46
@@ -2642,9 +2710,9 @@ end59:
 	VZEROUPPER
 	RET
 
-// func packWeightsAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
+// func packWeightsAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, columns int, qRow int, scaleRow int, zeroRow int, toRow int, rest uint64)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·packWeightsAVX512U8(SB), NOSPLIT, $0-72
+TEXT ·packWeightsAVX512U8(SB), NOSPLIT, $0-112
 	MOVQ q+0(FP), AX
 	MOVQ scale+24(FP), SI
 	MOVQ zero+32(FP), DI
@@ -2655,12 +2723,14 @@ TEXT ·packWeightsAVX512U8(SB), NOSPLIT, $0-72
 	SHLQ CL, BX
 	INCQ BX
 	SHRQ $0x01, BX
+
+column1:
 	MOVQ to+48(FP), R9
 	MOVQ apart+56(FP), R10
 
-group3:
+group4:
 	TESTQ        R8, R8
-	JLE          end2
+	JLE          end3
 	MOVQ         BX, R11
 	CMPQ         R11, R8
 	CMOVQGT      R8, R11
@@ -2677,7 +2747,7 @@ group3:
 	VBROADCASTSS (DI)(R12*4), Z3
 	LEAQ         -2(DX)(R11*2), DX
 
-stripe1:
+stripe2:
 	PREFETCHT0 2048(AX)
 	VPMOVZXBD  (AX), Z4
 	VCVTDQ2PS  Z4, Z4
@@ -2702,25 +2772,25 @@ stripe1:
 	ADDQ       $0x00000040, AX
 	ADDQ       $0x00000080, R9
 	DECQ       R11
-	JNE        stripe1
-	JMP        group3
+	JNE        stripe2
+	JMP        group4
 
-end2:
-	MOVQ         rest+64(FP), BX
-	TESTQ        BX, BX
-	JEQ          whole4
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	SHRQ         $0x10, BX
+end3:
+	MOVQ         rest+104(FP), R8
+	TESTQ        R8, R8
+	JEQ          whole5
 	VXORPS       X0, X0, X0
 	VMOVUPS      Z0, 64(R9)
 	VMOVUPS      Z0, 64(R9)(R10*1)
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R11
+	SHRQ         CL, R11
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z0
-	VBROADCASTSS (DI)(R8*4), Z1
+	VBROADCASTSS (SI)(R11*4), Z0
+	VBROADCASTSS (DI)(R11*4), Z1
 	VPMOVZXBD.Z  (AX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
@@ -2733,12 +2803,12 @@ end2:
 	VMULPS       Z0, Z2, Z2
 	VMOVAPS.Z    Z2, K2, Z2
 	VMOVUPS      Z2, (R9)(R10*1)
-	TESTQ        BX, BX
-	JEQ          whole4
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	SHRQ         $0x10, BX
+	TESTQ        R8, R8
+	JEQ          whole5
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
 	MOVQ         DX, R8
 	SHRQ         CL, R8
 	INCQ         DX
@@ -2756,9 +2826,27 @@ end2:
 	VMULPS       Z2, Z0, Z0
 	VMOVAPS.Z    Z0, K2, Z0
 	VMOVUPS      Z0, 64(R9)(R10*1)
-	TESTQ        BX, BX
 
-whole4:
+whole5:
+	DECQ columns+64(FP)
+	JLE  end6
+	MOVQ qRow+72(FP), AX
+	ADDQ q+0(FP), AX
+	MOVQ AX, q+0(FP)
+	MOVQ scaleRow+80(FP), SI
+	ADDQ scale+24(FP), SI
+	MOVQ SI, scale+24(FP)
+	MOVQ zeroRow+88(FP), DI
+	ADDQ zero+32(FP), DI
+	MOVQ DI, zero+32(FP)
+	MOVQ toRow+96(FP), DX
+	ADDQ to+48(FP), DX
+	MOVQ DX, to+48(FP)
+	MOVQ steps+8(FP), R8
+	XORQ DX, DX
+	JMP  column1
+
+end6:
 	VZEROUPPER
 	RET
 
@@ -2971,56 +3059,59 @@ end6:
 	VPSRLD       $0x04, Z0, Z22
 	VPERMPS      Z1, Z0, Z0
 	VPERMPS      Z1, Z22, Z22
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       (R10), Z0, Z1
-	VADDPS       Z1, Z14, K1, Z14
+	VADDPS       Z1, Z14, Z14
 	VMULPS       (R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z16, K1, Z16
+	VADDPS       Z1, Z16, Z16
 	VMULPS       (R10)(R13*2), Z0, Z1
-	VADDPS       Z1, Z18, K1, Z18
+	VADDPS       Z1, Z18, Z18
 	VMULPS       (R14), Z0, Z0
-	VADDPS       Z0, Z20, K1, Z20
+	VADDPS       Z0, Z20, Z20
+	VMOVAPS.Z    Z22, K2, Z22
 	VMULPS       64(R10), Z22, Z0
-	VADDPS       Z0, Z6, K2, Z6
+	VADDPS       Z0, Z6, Z6
 	VMULPS       64(R10)(R13*1), Z22, Z0
-	VADDPS       Z0, Z8, K2, Z8
+	VADDPS       Z0, Z8, Z8
 	VMULPS       64(R10)(R13*2), Z22, Z0
-	VADDPS       Z0, Z10, K2, Z10
+	VADDPS       Z0, Z10, Z10
 	VMULPS       64(R14), Z22, Z0
-	VADDPS       Z0, Z12, K2, Z12
+	VADDPS       Z0, Z12, Z12
 	TESTQ        R8, R8
 	JEQ          whole8
 	KMOVW        R8, K1
 	SHRQ         $0x10, R8
 	KMOVW        R8, K2
 	SHRQ         $0x10, R8
-	MOVQ         DX, R15
-	SHRQ         CL, R15
+	MOVQ         DX, R8
+	SHRQ         CL, R8
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z0
-	VBROADCASTSS (DI)(R15*4), Z22
+	VBROADCASTSS (SI)(R8*4), Z0
+	VBROADCASTSS (DI)(R8*4), Z22
 	VSUBPS       Z22, Z2, Z22
 	VMULPS       Z0, Z22, Z22
 	VPMOVZXBD.Z  16(AX), K1, Z0
 	VPSRLD       $0x04, Z0, Z1
 	VPERMPS      Z22, Z0, Z0
 	VPERMPS      Z22, Z1, Z1
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       128(R10), Z0, Z22
-	VADDPS       Z22, Z15, K1, Z15
+	VADDPS       Z22, Z15, Z15
 	VMULPS       128(R10)(R13*1), Z0, Z22
-	VADDPS       Z22, Z17, K1, Z17
+	VADDPS       Z22, Z17, Z17
 	VMULPS       128(R10)(R13*2), Z0, Z22
-	VADDPS       Z22, Z19, K1, Z19
+	VADDPS       Z22, Z19, Z19
 	VMULPS       128(R14), Z0, Z0
-	VADDPS       Z0, Z21, K1, Z21
+	VADDPS       Z0, Z21, Z21
+	VMOVAPS.Z    Z1, K2, Z1
 	VMULPS       192(R10), Z1, Z0
-	VADDPS       Z0, Z7, K2, Z7
+	VADDPS       Z0, Z7, Z7
 	VMULPS       192(R10)(R13*1), Z1, Z0
-	VADDPS       Z0, Z9, K2, Z9
+	VADDPS       Z0, Z9, Z9
 	VMULPS       192(R10)(R13*2), Z1, Z0
-	VADDPS       Z0, Z11, K2, Z11
+	VADDPS       Z0, Z11, Z11
 	VMULPS       192(R14), Z1, Z0
-	VADDPS       Z0, Z13, K2, Z13
-	TESTQ        R8, R8
+	VADDPS       Z0, Z13, Z13
 
 whole8:
 	VMOVAPS   Z14, Z0
@@ -3063,6 +3154,7 @@ whole8:
 	VMOVUPS   Z20, 3136(R11)
 	VMOVUPS   Z11, 3200(R11)
 	VMOVUPS   Z21, 3264(R11)
+	ADDQ      $0x00000100, R11
 	DECQ      columns+88(FP)
 	JLE       end9
 	MOVQ      qRow+96(FP), AX
@@ -3074,7 +3166,6 @@ whole8:
 	MOVQ      zeroRow+112(FP), DI
 	ADDQ      zero+32(FP), DI
 	MOVQ      DI, zero+32(FP)
-	ADDQ      $0x00000100, R11
 	MOVQ      steps+8(FP), R8
 	XORQ      DX, DX
 	JMP       column2
@@ -3239,48 +3330,51 @@ end15:
 	VPSRLD       $0x04, Z0, Z18
 	VPERMPS      Z1, Z0, Z0
 	VPERMPS      Z1, Z18, Z18
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       (R10), Z0, Z1
-	VADDPS       Z1, Z12, K1, Z12
+	VADDPS       Z1, Z12, Z12
 	VMULPS       (R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z14, K1, Z14
+	VADDPS       Z1, Z14, Z14
 	VMULPS       (R10)(R13*2), Z0, Z0
-	VADDPS       Z0, Z16, K1, Z16
+	VADDPS       Z0, Z16, Z16
+	VMOVAPS.Z    Z18, K2, Z18
 	VMULPS       64(R10), Z18, Z0
-	VADDPS       Z0, Z6, K2, Z6
+	VADDPS       Z0, Z6, Z6
 	VMULPS       64(R10)(R13*1), Z18, Z0
-	VADDPS       Z0, Z8, K2, Z8
+	VADDPS       Z0, Z8, Z8
 	VMULPS       64(R10)(R13*2), Z18, Z0
-	VADDPS       Z0, Z10, K2, Z10
+	VADDPS       Z0, Z10, Z10
 	TESTQ        R8, R8
 	JEQ          whole17
 	KMOVW        R8, K1
 	SHRQ         $0x10, R8
 	KMOVW        R8, K2
 	SHRQ         $0x10, R8
-	MOVQ         DX, R14
-	SHRQ         CL, R14
+	MOVQ         DX, R8
+	SHRQ         CL, R8
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z0
-	VBROADCASTSS (DI)(R14*4), Z22
+	VBROADCASTSS (SI)(R8*4), Z0
+	VBROADCASTSS (DI)(R8*4), Z22
 	VSUBPS       Z22, Z2, Z22
 	VMULPS       Z0, Z22, Z22
 	VPMOVZXBD.Z  16(AX), K1, Z0
 	VPSRLD       $0x04, Z0, Z1
 	VPERMPS      Z22, Z0, Z0
 	VPERMPS      Z22, Z1, Z1
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       128(R10), Z0, Z18
-	VADDPS       Z18, Z13, K1, Z13
+	VADDPS       Z18, Z13, Z13
 	VMULPS       128(R10)(R13*1), Z0, Z18
-	VADDPS       Z18, Z15, K1, Z15
+	VADDPS       Z18, Z15, Z15
 	VMULPS       128(R10)(R13*2), Z0, Z0
-	VADDPS       Z0, Z17, K1, Z17
+	VADDPS       Z0, Z17, Z17
+	VMOVAPS.Z    Z1, K2, Z1
 	VMULPS       192(R10), Z1, Z0
-	VADDPS       Z0, Z7, K2, Z7
+	VADDPS       Z0, Z7, Z7
 	VMULPS       192(R10)(R13*1), Z1, Z0
-	VADDPS       Z0, Z9, K2, Z9
+	VADDPS       Z0, Z9, Z9
 	VMULPS       192(R10)(R13*2), Z1, Z0
-	VADDPS       Z0, Z11, K2, Z11
-	TESTQ        R8, R8
+	VADDPS       Z0, Z11, Z11
 
 whole17:
 	VMOVAPS   Z12, Z0
@@ -3313,6 +3407,7 @@ whole17:
 	VMOVUPS   Z16, 2112(R11)
 	VMOVUPS   Z9, 2176(R11)
 	VMOVUPS   Z17, 2240(R11)
+	ADDQ      $0x00000100, R11
 	DECQ      columns+88(FP)
 	JLE       end18
 	MOVQ      qRow+96(FP), AX
@@ -3324,7 +3419,6 @@ whole17:
 	MOVQ      zeroRow+112(FP), DI
 	ADDQ      zero+32(FP), DI
 	MOVQ      DI, zero+32(FP)
-	ADDQ      $0x00000100, R11
 	MOVQ      steps+8(FP), R8
 	XORQ      DX, DX
 	JMP       column11
@@ -3461,40 +3555,43 @@ end24:
 	VPSRLD       $0x04, Z0, Z14
 	VPERMPS      Z1, Z0, Z0
 	VPERMPS      Z1, Z14, Z14
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       (R10), Z0, Z1
-	VADDPS       Z1, Z10, K1, Z10
+	VADDPS       Z1, Z10, Z10
 	VMULPS       (R10)(R13*1), Z0, Z0
-	VADDPS       Z0, Z12, K1, Z12
+	VADDPS       Z0, Z12, Z12
+	VMOVAPS.Z    Z14, K2, Z14
 	VMULPS       64(R10), Z14, Z0
-	VADDPS       Z0, Z6, K2, Z6
+	VADDPS       Z0, Z6, Z6
 	VMULPS       64(R10)(R13*1), Z14, Z0
-	VADDPS       Z0, Z8, K2, Z8
+	VADDPS       Z0, Z8, Z8
 	TESTQ        R8, R8
 	JEQ          whole26
 	KMOVW        R8, K1
 	SHRQ         $0x10, R8
 	KMOVW        R8, K2
 	SHRQ         $0x10, R8
-	MOVQ         DX, R14
-	SHRQ         CL, R14
+	MOVQ         DX, R8
+	SHRQ         CL, R8
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z0
-	VBROADCASTSS (DI)(R14*4), Z22
+	VBROADCASTSS (SI)(R8*4), Z0
+	VBROADCASTSS (DI)(R8*4), Z22
 	VSUBPS       Z22, Z2, Z22
 	VMULPS       Z0, Z22, Z22
 	VPMOVZXBD.Z  16(AX), K1, Z0
 	VPSRLD       $0x04, Z0, Z1
 	VPERMPS      Z22, Z0, Z0
 	VPERMPS      Z22, Z1, Z1
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       128(R10), Z0, Z14
-	VADDPS       Z14, Z11, K1, Z11
+	VADDPS       Z14, Z11, Z11
 	VMULPS       128(R10)(R13*1), Z0, Z0
-	VADDPS       Z0, Z13, K1, Z13
+	VADDPS       Z0, Z13, Z13
+	VMOVAPS.Z    Z1, K2, Z1
 	VMULPS       192(R10), Z1, Z0
-	VADDPS       Z0, Z7, K2, Z7
+	VADDPS       Z0, Z7, Z7
 	VMULPS       192(R10)(R13*1), Z1, Z0
-	VADDPS       Z0, Z9, K2, Z9
-	TESTQ        R8, R8
+	VADDPS       Z0, Z9, Z9
 
 whole26:
 	VMOVAPS   Z10, Z0
@@ -3517,6 +3614,7 @@ whole26:
 	VMOVUPS   Z12, 1088(R11)
 	VMOVUPS   Z7, 1152(R11)
 	VMOVUPS   Z13, 1216(R11)
+	ADDQ      $0x00000100, R11
 	DECQ      columns+88(FP)
 	JLE       end27
 	MOVQ      qRow+96(FP), AX
@@ -3528,7 +3626,6 @@ whole26:
 	MOVQ      zeroRow+112(FP), DI
 	ADDQ      zero+32(FP), DI
 	MOVQ      DI, zero+32(FP)
-	ADDQ      $0x00000100, R11
 	MOVQ      steps+8(FP), R8
 	XORQ      DX, DX
 	JMP       column20
@@ -3634,32 +3731,35 @@ end32:
 	VPSRLD       $0x04, Z0, Z10
 	VPERMPS      Z1, Z0, Z0
 	VPERMPS      Z1, Z10, Z10
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       (R10), Z0, Z0
-	VADDPS       Z0, Z8, K1, Z8
+	VADDPS       Z0, Z8, Z8
+	VMOVAPS.Z    Z10, K2, Z10
 	VMULPS       64(R10), Z10, Z0
-	VADDPS       Z0, Z6, K2, Z6
+	VADDPS       Z0, Z6, Z6
 	TESTQ        R8, R8
 	JEQ          whole34
 	KMOVW        R8, K1
 	SHRQ         $0x10, R8
 	KMOVW        R8, K2
 	SHRQ         $0x10, R8
-	MOVQ         DX, R13
-	SHRQ         CL, R13
+	MOVQ         DX, R8
+	SHRQ         CL, R8
 	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Z0
-	VBROADCASTSS (DI)(R13*4), Z22
+	VBROADCASTSS (SI)(R8*4), Z0
+	VBROADCASTSS (DI)(R8*4), Z22
 	VSUBPS       Z22, Z2, Z22
 	VMULPS       Z0, Z22, Z22
 	VPMOVZXBD.Z  16(AX), K1, Z0
 	VPSRLD       $0x04, Z0, Z1
 	VPERMPS      Z22, Z0, Z0
 	VPERMPS      Z22, Z1, Z1
+	VMOVAPS.Z    Z0, K1, Z0
 	VMULPS       128(R10), Z0, Z0
-	VADDPS       Z0, Z9, K1, Z9
+	VADDPS       Z0, Z9, Z9
+	VMOVAPS.Z    Z1, K2, Z1
 	VMULPS       192(R10), Z1, Z0
-	VADDPS       Z0, Z7, K2, Z7
-	TESTQ        R8, R8
+	VADDPS       Z0, Z7, Z7
 
 whole34:
 	VMOVAPS   Z8, Z0
@@ -3672,6 +3772,7 @@ whole34:
 	VMOVUPS   Z8, 64(R11)
 	VMOVUPS   Z1, 128(R11)
 	VMOVUPS   Z9, 192(R11)
+	ADDQ      $0x00000100, R11
 	DECQ      columns+88(FP)
 	JLE       end35
 	MOVQ      qRow+96(FP), AX
@@ -3683,7 +3784,6 @@ whole34:
 	MOVQ      zeroRow+112(FP), DI
 	ADDQ      zero+32(FP), DI
 	MOVQ      DI, zero+32(FP)
-	ADDQ      $0x00000100, R11
 	MOVQ      steps+8(FP), R8
 	XORQ      DX, DX
 	JMP       column28
@@ -3692,9 +3792,9 @@ end35:
 	VZEROUPPER
 	RET
 
-// func packWeightsAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
+// func packWeightsAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, columns int, qRow int, scaleRow int, zeroRow int, toRow int, rest uint64)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·packWeightsAVX512Packed(SB), NOSPLIT, $0-72
+TEXT ·packWeightsAVX512Packed(SB), NOSPLIT, $0-112
 	MOVQ    q+0(FP), AX
 	MOVQ    scale+24(FP), SI
 	MOVQ    zero+32(FP), DI
@@ -3709,12 +3809,14 @@ TEXT ·packWeightsAVX512Packed(SB), NOSPLIT, $0-72
 	SHLQ    CL, BX
 	INCQ    BX
 	SHRQ    $0x01, BX
-	MOVQ    to+48(FP), R9
-	MOVQ    apart+56(FP), R10
 
-group3:
+column1:
+	MOVQ to+48(FP), R9
+	MOVQ apart+56(FP), R10
+
+group4:
 	TESTQ        R8, R8
-	JLE          end2
+	JLE          end3
 	MOVQ         BX, R11
 	CMPQ         R11, R8
 	CMOVQGT      R8, R11
@@ -3735,7 +3837,7 @@ group3:
 	VMULPS       Z0, Z5, Z5
 	LEAQ         -2(DX)(R11*2), DX
 
-stripe1:
+stripe2:
 	PREFETCHT0 1024(AX)
 	VPMOVZXBD  (AX), Z0
 	VPSRLD     $0x04, Z0, Z6
@@ -3758,25 +3860,25 @@ stripe1:
 	ADDQ       $0x00000020, AX
 	ADDQ       $0x00000080, R9
 	DECQ       R11
-	JNE        stripe1
-	JMP        group3
+	JNE        stripe2
+	JMP        group4
 
-end2:
-	MOVQ         rest+64(FP), BX
-	TESTQ        BX, BX
-	JEQ          whole4
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	SHRQ         $0x10, BX
+end3:
+	MOVQ         rest+104(FP), R8
+	TESTQ        R8, R8
+	JEQ          whole5
 	VXORPS       X0, X0, X0
 	VMOVUPS      Z0, 64(R9)
 	VMOVUPS      Z0, 64(R9)(R10*1)
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
+	MOVQ         DX, R11
+	SHRQ         CL, R11
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z0
-	VBROADCASTSS (DI)(R8*4), Z1
+	VBROADCASTSS (SI)(R11*4), Z0
+	VBROADCASTSS (DI)(R11*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 	VPMOVZXBD.Z  (AX), K1, Z0
@@ -3790,12 +3892,12 @@ end2:
 	VPERMT2PS    Z5, Z4, Z0
 	VMOVUPS      Z1, (R9)
 	VMOVUPS      Z0, (R9)(R10*1)
-	TESTQ        BX, BX
-	JEQ          whole4
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	SHRQ         $0x10, BX
+	TESTQ        R8, R8
+	JEQ          whole5
+	KMOVW        R8, K1
+	SHRQ         $0x10, R8
+	KMOVW        R8, K2
+	SHRQ         $0x10, R8
 	MOVQ         DX, R8
 	SHRQ         CL, R8
 	INCQ         DX
@@ -3809,14 +3911,32 @@ end2:
 	VPERMPS      Z5, Z1, Z1
 	VMOVAPS.Z    Z0, K1, Z0
 	VMOVAPS.Z    Z1, K2, Z1
-	VMOVAPS      Z0, Z2
-	VPERMT2PS    Z1, Z3, Z2
+	VMOVAPS      Z0, Z5
+	VPERMT2PS    Z1, Z3, Z5
 	VPERMT2PS    Z1, Z4, Z0
-	VMOVUPS      Z2, 64(R9)
+	VMOVUPS      Z5, 64(R9)
 	VMOVUPS      Z0, 64(R9)(R10*1)
-	TESTQ        BX, BX
 
-whole4:
+whole5:
+	DECQ columns+64(FP)
+	JLE  end6
+	MOVQ qRow+72(FP), AX
+	ADDQ q+0(FP), AX
+	MOVQ AX, q+0(FP)
+	MOVQ scaleRow+80(FP), SI
+	ADDQ scale+24(FP), SI
+	MOVQ SI, scale+24(FP)
+	MOVQ zeroRow+88(FP), DI
+	ADDQ zero+32(FP), DI
+	MOVQ DI, zero+32(FP)
+	MOVQ toRow+96(FP), DX
+	ADDQ to+48(FP), DX
+	MOVQ DX, to+48(FP)
+	MOVQ steps+8(FP), R8
+	XORQ DX, DX
+	JMP  column1
+
+end6:
 	VZEROUPPER
 	RET
 
@@ -3944,12 +4064,115 @@ stripe6:
 	JMP        group8
 
 end7:
+	MOVQ         rest+120(FP), R8
+	TESTQ        R8, R8
+	JEQ          whole9
+	VMOVD        R8, X2
+	VPBROADCASTD X2, Y2
+	SHRQ         $0x20, R8
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
+	VPMOVSXBD    (AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y13, Y3, Y3
+	VMULPS       (R12), Y3, Y3
+	VADDPS       Y3, Y5, Y5
+	VPMOVSXBD    8(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y13, Y3, Y3
+	VMULPS       32(R12), Y3, Y3
+	VADDPS       Y3, Y6, Y6
+	VPMOVSXBD    16(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y13, Y3, Y3
+	VMULPS       64(R12), Y3, Y3
+	VADDPS       Y3, Y7, Y7
+	VPMOVSXBD    24(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y0, Y3, Y3
+	VMULPS       96(R12), Y3, Y0
+	VADDPS       Y0, Y8, Y8
+	TESTQ        R8, R8
+	JEQ          whole9
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, R8
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Y2
+	VBROADCASTSS (DI)(R8*4), Y3
+	VPMOVSXBD    32(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y13, Y1, Y1
+	VMULPS       128(R12), Y1, Y1
+	VADDPS       Y1, Y9, Y9
+	VPMOVSXBD    40(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y13, Y1, Y1
+	VMULPS       160(R12), Y1, Y1
+	VADDPS       Y1, Y10, Y10
+	VPMOVSXBD    48(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y13, Y1, Y1
+	VMULPS       192(R12), Y1, Y1
+	VADDPS       Y1, Y11, Y11
+	VPMOVSXBD    56(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMULPS       224(R12), Y1, Y0
+	VADDPS       Y0, Y12, Y12
+
+whole9:
 	JMP made5
 
 none4:
-group11:
+group12:
 	TESTQ        R8, R8
-	JLE          end10
+	JLE          end11
 	MOVQ         BX, DI
 	CMPQ         DI, R8
 	CMOVQGT      R8, DI
@@ -3964,7 +4187,7 @@ group11:
 	VBROADCASTSS (SI)(R13*4), Y2
 	LEAQ         -2(DX)(DI*2), DX
 
-stripe9:
+stripe10:
 	PREFETCHT0 2048(AX)
 	VPMOVSXBD  (AX), Y1
 	VCVTDQ2PS  Y1, Y1
@@ -4009,10 +4232,103 @@ stripe9:
 	ADDQ       $0x00000040, AX
 	ADDQ       $0x00000100, R12
 	DECQ       DI
-	JNE        stripe9
-	JMP        group11
+	JNE        stripe10
+	JMP        group12
 
-end10:
+end11:
+	MOVQ         rest+120(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole13
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Y1
+	SHRQ         $0x20, DI
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Y0
+	VPMOVSXBD    (AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y3, Y2, Y2
+	VMULPS       (R12), Y2, Y2
+	VADDPS       Y2, Y5, Y5
+	VPMOVSXBD    8(AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y3, Y2, Y2
+	VMULPS       32(R12), Y2, Y2
+	VADDPS       Y2, Y6, Y6
+	VPMOVSXBD    16(AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y3, Y2, Y2
+	VMULPS       64(R12), Y2, Y2
+	VADDPS       Y2, Y7, Y7
+	VPMOVSXBD    24(AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y0, Y2, Y2
+	VMULPS       96(R12), Y2, Y0
+	VADDPS       Y0, Y8, Y8
+	TESTQ        DI, DI
+	JEQ          whole13
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	VBROADCASTSS (SI)(DI*4), Y2
+	VPMOVSXBD    32(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y3, Y1, Y1
+	VMULPS       128(R12), Y1, Y1
+	VADDPS       Y1, Y9, Y9
+	VPMOVSXBD    40(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y3, Y1, Y1
+	VMULPS       160(R12), Y1, Y1
+	VADDPS       Y1, Y10, Y10
+	VPMOVSXBD    48(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y3, Y1, Y1
+	VMULPS       192(R12), Y1, Y1
+	VADDPS       Y1, Y11, Y11
+	VPMOVSXBD    56(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMULPS       224(R12), Y1, Y0
+	VADDPS       Y0, Y12, Y12
+
+whole13:
 made5:
 	VMOVUPS Y5, (R10)
 	VMOVUPS Y6, 32(R10)
@@ -4022,8 +4338,9 @@ made5:
 	VMOVUPS Y10, 160(R10)
 	VMOVUPS Y11, 192(R10)
 	VMOVUPS Y12, 224(R10)
+	ADDQ    $0x00000100, R10
 	DECQ    columns+88(FP)
-	JLE     end12
+	JLE     end14
 	MOVQ    qRow+96(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
@@ -4033,18 +4350,27 @@ made5:
 	MOVQ    zeroRow+112(FP), DI
 	ADDQ    zero+32(FP), DI
 	MOVQ    DI, zero+32(FP)
-	ADDQ    $0x00000100, R10
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
 	JMP     column1
 
-end12:
+end14:
 	VZEROUPPER
 	RET
 
-// func packWeightsAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
+DATA ends<>+0(SB)/4, $0x0000001f
+DATA ends<>+4(SB)/4, $0x0000001e
+DATA ends<>+8(SB)/4, $0x0000001d
+DATA ends<>+12(SB)/4, $0x0000001c
+DATA ends<>+16(SB)/4, $0x0000001b
+DATA ends<>+20(SB)/4, $0x0000001a
+DATA ends<>+24(SB)/4, $0x00000019
+DATA ends<>+28(SB)/4, $0x00000018
+GLOBL ends<>(SB), RODATA|NOPTR, $32
+
+// func packWeightsAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, columns int, qRow int, scaleRow int, zeroRow int, toRow int, rest uint64)
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·packWeightsAVX2S8(SB), NOSPLIT, $0-72
+TEXT ·packWeightsAVX2S8(SB), NOSPLIT, $0-112
 	MOVQ q+0(FP), AX
 	MOVQ scale+24(FP), SI
 	MOVQ zero+32(FP), DI
@@ -4055,6 +4381,8 @@ TEXT ·packWeightsAVX2S8(SB), NOSPLIT, $0-72
 	SHLQ CL, BX
 	INCQ BX
 	SHRQ $0x01, BX
+
+column1:
 	MOVQ to+48(FP), R9
 	MOVQ apart+56(FP), R10
 	LEAQ (R9)(R10*2), R11
@@ -4062,9 +4390,9 @@ TEXT ·packWeightsAVX2S8(SB), NOSPLIT, $0-72
 	LEAQ (R11)(R10*2), R12
 	ADDQ R10, R12
 
-group3:
+group4:
 	TESTQ        R8, R8
-	JLE          end2
+	JLE          end3
 	MOVQ         BX, R13
 	CMPQ         R13, R8
 	CMOVQGT      R8, R13
@@ -4081,7 +4409,7 @@ group3:
 	VBROADCASTSS (DI)(R14*4), Y3
 	LEAQ         -2(DX)(R13*2), DX
 
-stripe1:
+stripe2:
 	PREFETCHT0 2048(AX)
 	VPMOVSXBD  (AX), Y4
 	VCVTDQ2PS  Y4, Y4
@@ -4128,10 +4456,129 @@ stripe1:
 	ADDQ       $0x00000020, R11
 	ADDQ       $0x00000020, R12
 	DECQ       R13
-	JNE        stripe1
-	JMP        group3
+	JNE        stripe2
+	JMP        group4
 
-end2:
+end3:
+	MOVQ         rest+104(FP), R8
+	TESTQ        R8, R8
+	JEQ          whole5
+	VXORPS       X0, X0, X0
+	VMOVUPS      Y0, (R9)(R10*1)
+	VMOVUPS      Y0, (R11)(R10*2)
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y0, (R12)(R10*1)
+	VMOVD        R8, X2
+	VPBROADCASTD X2, Y2
+	SHRQ         $0x20, R8
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
+	VPMOVSXBD    (AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (R9)
+	VPMOVSXBD    8(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (R11)(R10*1)
+	VPMOVSXBD    16(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (R9)(R10*2)
+	VPMOVSXBD    24(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y0, Y3, Y3
+	VMOVUPS      Y3, (R12)
+	TESTQ        R8, R8
+	JEQ          whole5
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, R8
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Y2
+	VBROADCASTSS (DI)(R8*4), Y3
+	VPMOVSXBD    32(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y4, Y1, Y1
+	VMOVUPS      Y1, (R9)(R10*1)
+	VPMOVSXBD    40(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y4, Y1, Y1
+	VMOVUPS      Y1, (R11)(R10*2)
+	VPMOVSXBD    48(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y4, Y1, Y1
+	VMOVUPS      Y1, (R11)
+	VPMOVSXBD    56(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R12)(R10*1)
+
+whole5:
+	DECQ columns+64(FP)
+	JLE  end6
+	MOVQ qRow+72(FP), AX
+	ADDQ q+0(FP), AX
+	MOVQ AX, q+0(FP)
+	MOVQ scaleRow+80(FP), SI
+	ADDQ scale+24(FP), SI
+	MOVQ SI, scale+24(FP)
+	MOVQ zeroRow+88(FP), DI
+	ADDQ zero+32(FP), DI
+	MOVQ DI, zero+32(FP)
+	MOVQ toRow+96(FP), DX
+	ADDQ to+48(FP), DX
+	MOVQ DX, to+48(FP)
+	MOVQ steps+8(FP), R8
+	XORQ DX, DX
+	JMP  column1
+
+end6:
 	VZEROUPPER
 	RET
 
@@ -4259,12 +4706,115 @@ stripe6:
 	JMP        group8
 
 end7:
+	MOVQ         rest+120(FP), R8
+	TESTQ        R8, R8
+	JEQ          whole9
+	VMOVD        R8, X2
+	VPBROADCASTD X2, Y2
+	SHRQ         $0x20, R8
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
+	VPMOVZXBD    (AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y13, Y3, Y3
+	VMULPS       (R12), Y3, Y3
+	VADDPS       Y3, Y5, Y5
+	VPMOVZXBD    8(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y13, Y3, Y3
+	VMULPS       32(R12), Y3, Y3
+	VADDPS       Y3, Y6, Y6
+	VPMOVZXBD    16(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y13, Y3, Y3
+	VMULPS       64(R12), Y3, Y3
+	VADDPS       Y3, Y7, Y7
+	VPMOVZXBD    24(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y0, Y3, Y3
+	VMULPS       96(R12), Y3, Y0
+	VADDPS       Y0, Y8, Y8
+	TESTQ        R8, R8
+	JEQ          whole9
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, R8
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Y2
+	VBROADCASTSS (DI)(R8*4), Y3
+	VPMOVZXBD    32(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y13, Y1, Y1
+	VMULPS       128(R12), Y1, Y1
+	VADDPS       Y1, Y9, Y9
+	VPMOVZXBD    40(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y13, Y1, Y1
+	VMULPS       160(R12), Y1, Y1
+	VADDPS       Y1, Y10, Y10
+	VPMOVZXBD    48(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y13, Y1, Y1
+	VMULPS       192(R12), Y1, Y1
+	VADDPS       Y1, Y11, Y11
+	VPMOVZXBD    56(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMULPS       224(R12), Y1, Y0
+	VADDPS       Y0, Y12, Y12
+
+whole9:
 	JMP made5
 
 none4:
-group11:
+group12:
 	TESTQ        R8, R8
-	JLE          end10
+	JLE          end11
 	MOVQ         BX, DI
 	CMPQ         DI, R8
 	CMOVQGT      R8, DI
@@ -4279,7 +4829,7 @@ group11:
 	VBROADCASTSS (SI)(R13*4), Y2
 	LEAQ         -2(DX)(DI*2), DX
 
-stripe9:
+stripe10:
 	PREFETCHT0 2048(AX)
 	VPMOVZXBD  (AX), Y1
 	VCVTDQ2PS  Y1, Y1
@@ -4324,10 +4874,103 @@ stripe9:
 	ADDQ       $0x00000040, AX
 	ADDQ       $0x00000100, R12
 	DECQ       DI
-	JNE        stripe9
-	JMP        group11
+	JNE        stripe10
+	JMP        group12
 
-end10:
+end11:
+	MOVQ         rest+120(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole13
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Y1
+	SHRQ         $0x20, DI
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Y0
+	VPMOVZXBD    (AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y3, Y2, Y2
+	VMULPS       (R12), Y2, Y2
+	VADDPS       Y2, Y5, Y5
+	VPMOVZXBD    8(AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y3, Y2, Y2
+	VMULPS       32(R12), Y2, Y2
+	VADDPS       Y2, Y6, Y6
+	VPMOVZXBD    16(AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y3, Y2, Y2
+	VMULPS       64(R12), Y2, Y2
+	VADDPS       Y2, Y7, Y7
+	VPMOVZXBD    24(AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y0, Y2, Y2
+	VMULPS       96(R12), Y2, Y0
+	VADDPS       Y0, Y8, Y8
+	TESTQ        DI, DI
+	JEQ          whole13
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	VBROADCASTSS (SI)(DI*4), Y2
+	VPMOVZXBD    32(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y3, Y1, Y1
+	VMULPS       128(R12), Y1, Y1
+	VADDPS       Y1, Y9, Y9
+	VPMOVZXBD    40(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y3, Y1, Y1
+	VMULPS       160(R12), Y1, Y1
+	VADDPS       Y1, Y10, Y10
+	VPMOVZXBD    48(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y3, Y1, Y1
+	VMULPS       192(R12), Y1, Y1
+	VADDPS       Y1, Y11, Y11
+	VPMOVZXBD    56(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMULPS       224(R12), Y1, Y0
+	VADDPS       Y0, Y12, Y12
+
+whole13:
 made5:
 	VMOVUPS Y5, (R10)
 	VMOVUPS Y6, 32(R10)
@@ -4337,8 +4980,9 @@ made5:
 	VMOVUPS Y10, 160(R10)
 	VMOVUPS Y11, 192(R10)
 	VMOVUPS Y12, 224(R10)
+	ADDQ    $0x00000100, R10
 	DECQ    columns+88(FP)
-	JLE     end12
+	JLE     end14
 	MOVQ    qRow+96(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
@@ -4348,18 +4992,17 @@ made5:
 	MOVQ    zeroRow+112(FP), DI
 	ADDQ    zero+32(FP), DI
 	MOVQ    DI, zero+32(FP)
-	ADDQ    $0x00000100, R10
 	MOVQ    steps+8(FP), R8
 	XORQ    DX, DX
 	JMP     column1
 
-end12:
+end14:
 	VZEROUPPER
 	RET
 
-// func packWeightsAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
+// func packWeightsAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, columns int, qRow int, scaleRow int, zeroRow int, toRow int, rest uint64)
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·packWeightsAVX2U8(SB), NOSPLIT, $0-72
+TEXT ·packWeightsAVX2U8(SB), NOSPLIT, $0-112
 	MOVQ q+0(FP), AX
 	MOVQ scale+24(FP), SI
 	MOVQ zero+32(FP), DI
@@ -4370,6 +5013,8 @@ TEXT ·packWeightsAVX2U8(SB), NOSPLIT, $0-72
 	SHLQ CL, BX
 	INCQ BX
 	SHRQ $0x01, BX
+
+column1:
 	MOVQ to+48(FP), R9
 	MOVQ apart+56(FP), R10
 	LEAQ (R9)(R10*2), R11
@@ -4377,9 +5022,9 @@ TEXT ·packWeightsAVX2U8(SB), NOSPLIT, $0-72
 	LEAQ (R11)(R10*2), R12
 	ADDQ R10, R12
 
-group3:
+group4:
 	TESTQ        R8, R8
-	JLE          end2
+	JLE          end3
 	MOVQ         BX, R13
 	CMPQ         R13, R8
 	CMOVQGT      R8, R13
@@ -4396,7 +5041,7 @@ group3:
 	VBROADCASTSS (DI)(R14*4), Y3
 	LEAQ         -2(DX)(R13*2), DX
 
-stripe1:
+stripe2:
 	PREFETCHT0 2048(AX)
 	VPMOVZXBD  (AX), Y4
 	VCVTDQ2PS  Y4, Y4
@@ -4443,10 +5088,129 @@ stripe1:
 	ADDQ       $0x00000020, R11
 	ADDQ       $0x00000020, R12
 	DECQ       R13
-	JNE        stripe1
-	JMP        group3
+	JNE        stripe2
+	JMP        group4
 
-end2:
+end3:
+	MOVQ         rest+104(FP), R8
+	TESTQ        R8, R8
+	JEQ          whole5
+	VXORPS       X0, X0, X0
+	VMOVUPS      Y0, (R9)(R10*1)
+	VMOVUPS      Y0, (R11)(R10*2)
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y0, (R12)(R10*1)
+	VMOVD        R8, X2
+	VPBROADCASTD X2, Y2
+	SHRQ         $0x20, R8
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
+	VPMOVZXBD    (AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (R9)
+	VPMOVZXBD    8(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (R11)(R10*1)
+	VPMOVZXBD    16(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (R9)(R10*2)
+	VPMOVZXBD    24(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y0, Y3, Y3
+	VMOVUPS      Y3, (R12)
+	TESTQ        R8, R8
+	JEQ          whole5
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, R8
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Y2
+	VBROADCASTSS (DI)(R8*4), Y3
+	VPMOVZXBD    32(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y4, Y1, Y1
+	VMOVUPS      Y1, (R9)(R10*1)
+	VPMOVZXBD    40(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y4, Y1, Y1
+	VMOVUPS      Y1, (R11)(R10*2)
+	VPMOVZXBD    48(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y4, Y1, Y1
+	VMOVUPS      Y1, (R11)
+	VPMOVZXBD    56(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R12)(R10*1)
+
+whole5:
+	DECQ columns+64(FP)
+	JLE  end6
+	MOVQ qRow+72(FP), AX
+	ADDQ q+0(FP), AX
+	MOVQ AX, q+0(FP)
+	MOVQ scaleRow+80(FP), SI
+	ADDQ scale+24(FP), SI
+	MOVQ SI, scale+24(FP)
+	MOVQ zeroRow+88(FP), DI
+	ADDQ zero+32(FP), DI
+	MOVQ DI, zero+32(FP)
+	MOVQ toRow+96(FP), DX
+	ADDQ to+48(FP), DX
+	MOVQ DX, to+48(FP)
+	MOVQ steps+8(FP), R8
+	XORQ DX, DX
+	JMP  column1
+
+end6:
 	VZEROUPPER
 	RET
 
@@ -4598,12 +5362,123 @@ stripe6:
 	JMP        group8
 
 end7:
+	MOVQ         rest+120(FP), R8
+	TESTQ        R8, R8
+	JEQ          whole9
+	VMOVD        R8, X2
+	VPBROADCASTD X2, Y2
+	SHRQ         $0x20, R8
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
+	VPMOVSXBD    (AX), Y3
+	VPSRAD       $0x04, Y3, Y13
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y1, Y13, Y13
+	VMULPS       Y0, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y2, Y14
+	VPSRAD       $0x1f, Y14, Y14
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y14, Y3, Y3
+	VMULPS       (R12), Y3, Y3
+	VADDPS       Y3, Y5, Y5
+	VPSLLVD      ends<>+0(SB), Y2, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y3, Y13, Y13
+	VMULPS       32(R12), Y13, Y3
+	VADDPS       Y3, Y6, Y6
+	VPMOVSXBD    8(AX), Y3
+	VPSRAD       $0x04, Y3, Y13
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y1, Y13, Y13
+	VMULPS       Y0, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y2, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y0, Y3, Y3
+	VMULPS       64(R12), Y3, Y0
+	VADDPS       Y0, Y7, Y7
+	VPSLLVD      ends<>+0(SB), Y2, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y0, Y13, Y13
+	VMULPS       96(R12), Y13, Y0
+	VADDPS       Y0, Y8, Y8
+	TESTQ        R8, R8
+	JEQ          whole9
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, R8
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Y2
+	VBROADCASTSS (DI)(R8*4), Y3
+	VPMOVSXBD    16(AX), Y1
+	VPSRAD       $0x04, Y1, Y13
+	VPSLLD       $0x1c, Y1, Y1
+	VPSRAD       $0x1c, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y3, Y13, Y13
+	VMULPS       Y2, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y0, Y14
+	VPSRAD       $0x1f, Y14, Y14
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y14, Y1, Y1
+	VMULPS       128(R12), Y1, Y1
+	VADDPS       Y1, Y9, Y9
+	VPSLLVD      ends<>+0(SB), Y0, Y1
+	VPSRAD       $0x1f, Y1, Y1
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y1, Y13, Y13
+	VMULPS       160(R12), Y13, Y1
+	VADDPS       Y1, Y10, Y10
+	VPMOVSXBD    24(AX), Y1
+	VPSRAD       $0x04, Y1, Y13
+	VPSLLD       $0x1c, Y1, Y1
+	VPSRAD       $0x1c, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y3, Y13, Y13
+	VMULPS       Y2, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMULPS       192(R12), Y1, Y1
+	VADDPS       Y1, Y11, Y11
+	VPSLLVD      ends<>+0(SB), Y0, Y1
+	VPSRAD       $0x1f, Y1, Y1
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y1, Y13, Y13
+	VMULPS       224(R12), Y13, Y0
+	VADDPS       Y0, Y12, Y12
+
+whole9:
 	JMP made5
 
 none4:
-group11:
+group12:
 	TESTQ        R8, R8
-	JLE          end10
+	JLE          end11
 	MOVQ         BX, DI
 	CMPQ         DI, R8
 	CMOVQGT      R8, DI
@@ -4618,7 +5493,7 @@ group11:
 	VBROADCASTSS (SI)(R13*4), Y2
 	LEAQ         -2(DX)(DI*2), DX
 
-stripe9:
+stripe10:
 	PREFETCHT0 1024(AX)
 	VPMOVSXBD  (AX), Y1
 	VPSRAD     $0x04, Y1, Y3
@@ -4671,10 +5546,111 @@ stripe9:
 	ADDQ       $0x00000020, AX
 	ADDQ       $0x00000100, R12
 	DECQ       DI
-	JNE        stripe9
-	JMP        group11
+	JNE        stripe10
+	JMP        group12
 
-end10:
+end11:
+	MOVQ         rest+120(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole13
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Y1
+	SHRQ         $0x20, DI
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Y0
+	VPMOVSXBD    (AX), Y2
+	VPSRAD       $0x04, Y2, Y3
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y1, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y13, Y2, Y2
+	VMULPS       (R12), Y2, Y2
+	VADDPS       Y2, Y5, Y5
+	VPSLLVD      ends<>+0(SB), Y1, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y2, Y3, Y3
+	VMULPS       32(R12), Y3, Y2
+	VADDPS       Y2, Y6, Y6
+	VPMOVSXBD    8(AX), Y2
+	VPSRAD       $0x04, Y2, Y3
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y1, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y0, Y2, Y2
+	VMULPS       64(R12), Y2, Y0
+	VADDPS       Y0, Y7, Y7
+	VPSLLVD      ends<>+0(SB), Y1, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y0, Y3, Y3
+	VMULPS       96(R12), Y3, Y0
+	VADDPS       Y0, Y8, Y8
+	TESTQ        DI, DI
+	JEQ          whole13
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	VBROADCASTSS (SI)(DI*4), Y2
+	VPMOVSXBD    16(AX), Y1
+	VPSRAD       $0x04, Y1, Y3
+	VPSLLD       $0x1c, Y1, Y1
+	VPSRAD       $0x1c, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y0, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y13, Y1, Y1
+	VMULPS       128(R12), Y1, Y1
+	VADDPS       Y1, Y9, Y9
+	VPSLLVD      ends<>+0(SB), Y0, Y1
+	VPSRAD       $0x1f, Y1, Y1
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y1, Y3, Y3
+	VMULPS       160(R12), Y3, Y1
+	VADDPS       Y1, Y10, Y10
+	VPMOVSXBD    24(AX), Y1
+	VPSRAD       $0x04, Y1, Y3
+	VPSLLD       $0x1c, Y1, Y1
+	VPSRAD       $0x1c, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMULPS       192(R12), Y1, Y1
+	VADDPS       Y1, Y11, Y11
+	VPSLLVD      ends<>+0(SB), Y0, Y1
+	VPSRAD       $0x1f, Y1, Y1
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y1, Y3, Y3
+	VMULPS       224(R12), Y3, Y0
+	VADDPS       Y0, Y12, Y12
+
+whole13:
 made5:
 	VUNPCKLPS  Y6, Y5, Y0
 	VUNPCKHPS  Y6, Y5, Y1
@@ -4700,8 +5676,9 @@ made5:
 	VMOVUPS    Y3, 160(R10)
 	VMOVUPS    Y9, 192(R10)
 	VMOVUPS    Y6, 224(R10)
+	ADDQ       $0x00000100, R10
 	DECQ       columns+88(FP)
-	JLE        end12
+	JLE        end14
 	MOVQ       qRow+96(FP), AX
 	ADDQ       q+0(FP), AX
 	MOVQ       AX, q+0(FP)
@@ -4711,12 +5688,11 @@ made5:
 	MOVQ       zeroRow+112(FP), DI
 	ADDQ       zero+32(FP), DI
 	MOVQ       DI, zero+32(FP)
-	ADDQ       $0x00000100, R10
 	MOVQ       steps+8(FP), R8
 	XORQ       DX, DX
 	JMP        column1
 
-end12:
+end14:
 	VZEROUPPER
 	RET
 
@@ -4868,12 +5844,123 @@ stripe6:
 	JMP        group8
 
 end7:
+	MOVQ         rest+120(FP), R8
+	TESTQ        R8, R8
+	JEQ          whole9
+	VMOVD        R8, X2
+	VPBROADCASTD X2, Y2
+	SHRQ         $0x20, R8
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (SI)(R13*4), Y0
+	VBROADCASTSS (DI)(R13*4), Y1
+	VPMOVZXBD    (AX), Y3
+	VPSRLD       $0x04, Y3, Y13
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y1, Y13, Y13
+	VMULPS       Y0, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y2, Y14
+	VPSRAD       $0x1f, Y14, Y14
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y14, Y3, Y3
+	VMULPS       (R12), Y3, Y3
+	VADDPS       Y3, Y5, Y5
+	VPSLLVD      ends<>+0(SB), Y2, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y3, Y13, Y13
+	VMULPS       32(R12), Y13, Y3
+	VADDPS       Y3, Y6, Y6
+	VPMOVZXBD    8(AX), Y3
+	VPSRLD       $0x04, Y3, Y13
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y1, Y13, Y13
+	VMULPS       Y0, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y2, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y0, Y3, Y3
+	VMULPS       64(R12), Y3, Y0
+	VADDPS       Y0, Y7, Y7
+	VPSLLVD      ends<>+0(SB), Y2, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y0, Y13, Y13
+	VMULPS       96(R12), Y13, Y0
+	VADDPS       Y0, Y8, Y8
+	TESTQ        R8, R8
+	JEQ          whole9
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, R8
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Y2
+	VBROADCASTSS (DI)(R8*4), Y3
+	VPMOVZXBD    16(AX), Y1
+	VPSRLD       $0x04, Y1, Y13
+	VPSLLD       $0x1c, Y1, Y1
+	VPSRLD       $0x1c, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y3, Y13, Y13
+	VMULPS       Y2, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y0, Y14
+	VPSRAD       $0x1f, Y14, Y14
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y14, Y1, Y1
+	VMULPS       128(R12), Y1, Y1
+	VADDPS       Y1, Y9, Y9
+	VPSLLVD      ends<>+0(SB), Y0, Y1
+	VPSRAD       $0x1f, Y1, Y1
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y1, Y13, Y13
+	VMULPS       160(R12), Y13, Y1
+	VADDPS       Y1, Y10, Y10
+	VPMOVZXBD    24(AX), Y1
+	VPSRLD       $0x04, Y1, Y13
+	VPSLLD       $0x1c, Y1, Y1
+	VPSRLD       $0x1c, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y3, Y13, Y13
+	VMULPS       Y2, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMULPS       192(R12), Y1, Y1
+	VADDPS       Y1, Y11, Y11
+	VPSLLVD      ends<>+0(SB), Y0, Y1
+	VPSRAD       $0x1f, Y1, Y1
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y1, Y13, Y13
+	VMULPS       224(R12), Y13, Y0
+	VADDPS       Y0, Y12, Y12
+
+whole9:
 	JMP made5
 
 none4:
-group11:
+group12:
 	TESTQ        R8, R8
-	JLE          end10
+	JLE          end11
 	MOVQ         BX, DI
 	CMPQ         DI, R8
 	CMOVQGT      R8, DI
@@ -4888,7 +5975,7 @@ group11:
 	VBROADCASTSS (SI)(R13*4), Y2
 	LEAQ         -2(DX)(DI*2), DX
 
-stripe9:
+stripe10:
 	PREFETCHT0 1024(AX)
 	VPMOVZXBD  (AX), Y1
 	VPSRLD     $0x04, Y1, Y3
@@ -4941,10 +6028,111 @@ stripe9:
 	ADDQ       $0x00000020, AX
 	ADDQ       $0x00000100, R12
 	DECQ       DI
-	JNE        stripe9
-	JMP        group11
+	JNE        stripe10
+	JMP        group12
 
-end10:
+end11:
+	MOVQ         rest+120(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole13
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Y1
+	SHRQ         $0x20, DI
+	MOVQ         DX, R8
+	SHRQ         CL, R8
+	INCQ         DX
+	VBROADCASTSS (SI)(R8*4), Y0
+	VPMOVZXBD    (AX), Y2
+	VPSRLD       $0x04, Y2, Y3
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y1, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y13, Y2, Y2
+	VMULPS       (R12), Y2, Y2
+	VADDPS       Y2, Y5, Y5
+	VPSLLVD      ends<>+0(SB), Y1, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y2, Y3, Y3
+	VMULPS       32(R12), Y3, Y2
+	VADDPS       Y2, Y6, Y6
+	VPMOVZXBD    8(AX), Y2
+	VPSRLD       $0x04, Y2, Y3
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y1, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y0, Y2, Y2
+	VMULPS       64(R12), Y2, Y0
+	VADDPS       Y0, Y7, Y7
+	VPSLLVD      ends<>+0(SB), Y1, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y0, Y3, Y3
+	VMULPS       96(R12), Y3, Y0
+	VADDPS       Y0, Y8, Y8
+	TESTQ        DI, DI
+	JEQ          whole13
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	VBROADCASTSS (SI)(DI*4), Y2
+	VPMOVZXBD    16(AX), Y1
+	VPSRLD       $0x04, Y1, Y3
+	VPSLLD       $0x1c, Y1, Y1
+	VPSRLD       $0x1c, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y0, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y13, Y1, Y1
+	VMULPS       128(R12), Y1, Y1
+	VADDPS       Y1, Y9, Y9
+	VPSLLVD      ends<>+0(SB), Y0, Y1
+	VPSRAD       $0x1f, Y1, Y1
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y1, Y3, Y3
+	VMULPS       160(R12), Y3, Y1
+	VADDPS       Y1, Y10, Y10
+	VPMOVZXBD    24(AX), Y1
+	VPSRLD       $0x04, Y1, Y3
+	VPSLLD       $0x1c, Y1, Y1
+	VPSRLD       $0x1c, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMULPS       192(R12), Y1, Y1
+	VADDPS       Y1, Y11, Y11
+	VPSLLVD      ends<>+0(SB), Y0, Y1
+	VPSRAD       $0x1f, Y1, Y1
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y1, Y3, Y3
+	VMULPS       224(R12), Y3, Y0
+	VADDPS       Y0, Y12, Y12
+
+whole13:
 made5:
 	VUNPCKLPS  Y6, Y5, Y0
 	VUNPCKHPS  Y6, Y5, Y1
@@ -4970,8 +6158,9 @@ made5:
 	VMOVUPS    Y3, 160(R10)
 	VMOVUPS    Y9, 192(R10)
 	VMOVUPS    Y6, 224(R10)
+	ADDQ       $0x00000100, R10
 	DECQ       columns+88(FP)
-	JLE        end12
+	JLE        end14
 	MOVQ       qRow+96(FP), AX
 	ADDQ       q+0(FP), AX
 	MOVQ       AX, q+0(FP)
@@ -4981,12 +6170,11 @@ made5:
 	MOVQ       zeroRow+112(FP), DI
 	ADDQ       zero+32(FP), DI
 	MOVQ       DI, zero+32(FP)
-	ADDQ       $0x00000100, R10
 	MOVQ       steps+8(FP), R8
 	XORQ       DX, DX
 	JMP        column1
 
-end12:
+end14:
 	VZEROUPPER
 	RET
 

@@ -133,6 +133,8 @@ func (k *kernel) foldFour(vectors [4]reg.VecVirtual) reg.VecVirtual {
 
 // pack stores the weights of a row of codes in packed rows.
 func (w weightReader) pack() {
+	column := w.newLabel("column")
+	w.c.Label(column)
 	to := w.newPackedRows(param(w.c, "to"), param(w.c, "apart"))
 	store := func(v int, weights reg.VecVirtual) { w.emit("VMOVUPS", weights, to.at(v)) }
 	var even reg.VecVirtual
@@ -155,9 +157,7 @@ func (w weightReader) pack() {
 		for v := vectors / 2; v < vectors; v++ {
 			store(v, none)
 		}
-	}, func(v int, weights reg.VecVirtual, within reg.Register) {
-		w.emit("VMOVAPS_Z", weights, within, weights)
-		put(v, weights)
-	})
+	}, put)
+	w.nextColumn(column, moved{"q", "qRow", w.q}, moved{"scale", "scaleRow", w.scale}, moved{"zero", "zeroRow", w.zero}, moved{"to", "toRow", w.c.GP64()})
 	endFunction(w.c)
 }

@@ -31,21 +31,22 @@ func (t weightCode) packed() bool { return t.bytes < stripeLanes }
 // weightStripes are the kernels for few rows of x, whose weights are made on the
 // way, and those that pack weights for tiles.
 func weightStripes(c *build.Context) {
+	globals := newTables()
 	for _, isa := range isas {
 		for _, t := range weightCodes {
 			if t.packed() && isa.masks != (t.widen == "") {
 				continue // tables have 16 elements
 			}
 			name, most := isa.name+t.name, either(isa.masks, 4, 1)
-			ofRest := either(isa.masks, "Bits of rest are elements of one more stripe, in the order of lanes in registers.", "What is no whole stripe is left: rest is not read.")
+			ofColumns := "There are so many columns of codes, scales and zero points, which lie bytes apart"
+			ofRest := "Bits of rest are elements of one more stripe, in the order of lanes in registers" + either(isa.masks, ".", ", whose codes are read as a whole.")
 			doc := "weights (q - zero) * scale to lanes, or to 0 unless there are more."
 			if t.packed() {
 				doc = fmt.Sprintf("weights (q - zero) * scale to lanes, or to 0 unless there are more: of %d elements of x the even ones come first.", isa.bytes/2)
 			}
-			w := newWeightReader(c, isa, t, "weightStripes"+name, "x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow, zeroRow int, rest uint64)",
+			w := newWeightReader(c, globals, isa, t, "weightStripes"+name, "x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow, zeroRow int, rest uint64)",
 				"weightStripes"+name+" adds the products of so many stripes of rows of x, xRow bytes apart, with", doc,
-				"There are so many columns of codes, scales and zero points, which lie bytes apart"+
-					either(t.widen == "", ".", "; where zero is nil there are no zero points."),
+				ofColumns+either(t.widen == "", ".", "; where zero is nil there are no zero points."),
 				ofRest)
 			w.sums()
 			row := param(c, "xRow")
@@ -59,8 +60,8 @@ func weightStripes(c *build.Context) {
 			if t.shift != "" {
 				continue // what made bytes of them takes less time than reordering weights
 			}
-			newWeightReader(c, isa, t, "packWeights"+name, "to *float32, apart int, rest uint64)",
-				"packWeights"+name+" packs so many stripes of weights (q - zero) * scale, as packStripes"+isa.name+" does.", ofRest).pack()
+			newWeightReader(c, globals, isa, t, "packWeights"+name, "to *float32, apart, columns, qRow, scaleRow, zeroRow, toRow int, rest uint64)",
+				"packWeights"+name+" packs so many stripes of weights (q - zero) * scale, as packStripes"+isa.name+" does.", ofColumns+".", ofRest).pack()
 		}
 	}
 }
@@ -77,14 +78,14 @@ type weightReader struct {
 	table            [2]reg.VecVirtual
 }
 
-func newWeightReader(c *build.Context, isa *isa, t weightCode, name, parameters string, doc ...string) weightReader {
+func newWeightReader(c *build.Context, globals *tables, isa *isa, t weightCode, name, parameters string, doc ...string) weightReader {
 	beginFunction(c, name, "func(q *byte, steps int, shift int, scale, zero, codes, "+parameters,
 		append(doc, "Numbers of 32 positions >> shift are those of their scales.")...)
 	w := weightReader{
 		weightKernel: newWeightKernel(c, isa), weightCode: t,
 		q: param(c, "q"), at: c.GP64(), run: c.GP64(), scale: param(c, "scale"), zero: param(c, "zero"),
 	}
-	w.steps = param(c, "steps")
+	w.globals, w.steps = globals, param(c, "steps")
 	for half := range w.s {
 		w.s[half], w.z[half] = w.vector(), w.vector()
 		if w.widen == "" {
@@ -115,17 +116,18 @@ func (w weightReader) stripes(count int, xRow reg.GPVirtual) {
 	w.reorder(acc, w.part)
 	x := w.rowsFrom(w.x, xRow, count)
 	w.withZeros(func(w weightReader) {
-		add := func(v int, weights reg.VecVirtual, within ...any) {
+		add := func(v int, weights reg.VecVirtual) {
 			for row := range count {
-				w.add(x.at(row).Offset(v*bytes), weights, acc.vectors[row][v], within...)
+				w.add(x.at(row).Offset(v*bytes), weights, acc.vectors[row][v])
 			}
 		}
-		w.each(func(v int, weights reg.VecVirtual) { add(v, weights) }, x, laneBytes)
-		w.rest(func() {}, func(v int, weights reg.VecVirtual, within reg.Register) { add(v, weights, within) })
+		w.each(add, x, laneBytes)
+		w.rest(func() {}, add)
 	})
 	w.reorder(acc, w.interleave)
 	w.store(acc)
-	w.nextColumn(column)
+	w.c.ADDQ(operand.U32(laneBytes), w.lanes)
+	w.nextColumn(column, moved{"q", "qRow", w.q}, moved{"scale", "scaleRow", w.scale}, moved{"zero", "zeroRow", w.zero})
 	endFunction(w.c)
 }
 
@@ -146,20 +148,22 @@ func (w weightReader) withZeros(code func(w weightReader)) {
 	w.c.Label(done)
 }
 
+// moved is a parameter that moves on by a row, and the register that has it.
+type moved struct {
+	name, row string
+	to        reg.GPVirtual
+}
+
 // nextColumn goes on with the next column, if there is one.
-func (w weightReader) nextColumn(column string) {
+func (w weightReader) nextColumn(column string, all ...moved) {
 	c, end := w.c, w.newLabel("end")
 	c.DECQ(place(c, "columns"))
 	c.JLE(operand.LabelRef(end))
-	for _, moved := range []struct {
-		name, row string
-		to        reg.GPVirtual
-	}{{"q", "qRow", w.q}, {"scale", "scaleRow", w.scale}, {"zero", "zeroRow", w.zero}} {
-		c.MOVQ(place(c, moved.row), moved.to)
-		c.ADDQ(place(c, moved.name), moved.to)
-		c.MOVQ(moved.to, place(c, moved.name))
+	for _, m := range all {
+		c.MOVQ(place(c, m.row), m.to)
+		c.ADDQ(place(c, m.name), m.to)
+		c.MOVQ(m.to, place(c, m.name))
 	}
-	c.ADDQ(operand.U32(laneBytes), w.lanes)
 	c.MOVQ(place(c, "steps"), w.steps)
 	c.XORQ(w.at, w.at)
 	c.JMP(operand.LabelRef(column))
@@ -207,29 +211,50 @@ func (w weightReader) each(use func(v int, weights reg.VecVirtual), r rows, byte
 	c.Label(end)
 }
 
-// rest makes the weights of a stripe that is not whole, if there is one: it begins, and then there may be but one half.
-func (w weightReader) rest(begin func(), use func(v int, weights reg.VecVirtual, within reg.Register)) {
-	if !w.isa.masks {
-		return
-	}
+// rest makes the weights of a stripe that is not whole, 0 where it has none, if there is one: it begins, and then there
+// may be but one half.
+func (w weightReader) rest(begin func(), use func(v int, weights reg.VecVirtual)) {
 	c, bits, end := w.c, param(w.c, "rest"), w.newLabel("whole")
-	c.TESTQ(bits, bits)
-	within := make(mask, stripeLanes/w.kernel.lanes)
 	for half := range w.s {
-		c.JEQ(operand.LabelRef(end))
-		for v := range within {
-			if v/(len(within)/2) == half {
-				within[v] = c.K()
-				c.KMOVW(bits.As32(), within[v])
-				c.SHRQ(operand.Imm(16), bits)
-			}
-		}
+		branch(c.TESTQ, bits, bits, c.JEQ, end)
 		if half == 0 {
 			begin()
 		}
+		within, keep := w.within(half, bits)
 		w.parameters(half)
-		w.weights(half, within, func(v int, weights reg.VecVirtual) { use(v, weights, within[v]) })
-		c.TESTQ(bits, bits)
+		w.weights(half, within, func(v int, weights reg.VecVirtual) {
+			keep(v, weights)
+			use(v, weights)
+		})
 	}
 	c.Label(end)
+}
+
+// within takes the next 32 bits. It returns masks for each vector of half a stripe, where there are such, and what makes
+// weights 0 that have no bit, one vector after the other.
+func (w weightReader) within(half int, bits reg.GPVirtual) (mask, func(v int, weights reg.VecVirtual)) {
+	c := w.c
+	if !w.isa.masks {
+		left, ends := w.vector(), w.kernel.table("ends", operand.U32(31), operand.U32(30), operand.U32(29), operand.U32(28),
+			operand.U32(27), operand.U32(26), operand.U32(25), operand.U32(24)) // what makes a lane's bit the sign
+		c.VMOVD(bits.As32(), left.AsX())
+		c.VPBROADCASTD(left.AsX(), left)
+		c.SHRQ(operand.Imm(32), bits)
+		return nil, func(_ int, weights reg.VecVirtual) {
+			m := w.vector()
+			w.emit("VPSLLVD", ends, left, m)
+			w.emit("VPSRAD", 31, m, m)
+			w.emit("VPSRLD", w.kernel.lanes, left, left)
+			w.emit("VANDPS", m, weights, weights)
+		}
+	}
+	within := make(mask, stripeLanes/w.kernel.lanes)
+	for v := range within {
+		if v/(len(within)/2) == half {
+			within[v] = c.K()
+			c.KMOVW(bits.As32(), within[v])
+			c.SHRQ(operand.Imm(16), bits)
+		}
+	}
+	return within, func(v int, weights reg.VecVirtual) { w.emit("VMOVAPS_Z", weights, within[v], weights) }
 }
