@@ -14,25 +14,25 @@ import (
 
 type (
 	dequantizeGroups func(q *byte, groups, size int, scale, zero, w *float32)
-	// weightCodes are kernels for codes of which 32, or a power of two times as
-	// many, share a scale.
+	// weightCodes are kernels for codes; numbers may be nil where 32 of them have a scale in common.
 	weightCodes struct {
-		multiply func(q *byte, steps, shift int, scale, zero, codes, x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow, zeroRow int, rest uint64)
-		pack     func(q *byte, steps, shift int, scale, zero, codes, to *float32, apart, columns, qRow, scaleRow, zeroRow, toRow int, rest uint64) // nil: bytes are packed
+		multiply  func(q *byte, steps, shift int, numbers *int32, scale, zero, codes, x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow, zeroRow int, rest uint64)
+		packCodes func(q *byte, steps, shift int, numbers *int32, scale, zero, codes, to *float32, toRow, apart, columns, qRow, scaleRow, zeroRow int, rest uint64) // nil: bytes are packed
 	}
 )
 
 // weightKernel has the kernels of an instruction set.
 type weightKernel struct {
 	needs      ISA
-	lanes      int   // of a vector
-	together   int   // vectors of a stripe that are multiplied at a time
-	few        int64 // rows of x that are multiplied on the way
-	masks      bool  // codes that a stripe lacks are not read
-	near       int64 // positions that are multiplied at once
-	depth      int64 // of more, how many are multiplied before the next ones are
-	sliced     bool  // of more, what is for another time comes later: that of all times would not stay in the first cache
-	codes      map[tensor.DType]weightCodes
+	lanes      int                          // of a vector
+	together   int                          // vectors of a stripe that are multiplied at a time
+	few        int64                        // rows of x that are multiplied on the way
+	masks      bool                         // codes that a stripe lacks are not read
+	near       int64                        // positions that are multiplied at once
+	depth      int64                        // of more, how many are multiplied before the next ones are
+	sliced     bool                         // of more, what is for another time comes later: that of all times would not stay in the first cache
+	shared     map[tensor.DType]weightCodes // of groups of 32 or a power of two times as many, or of whole rows
+	grouped    map[tensor.DType]weightCodes // of others, by numbers
 	dequantize map[tensor.DType]dequantizeGroups
 	tiles      func(x *float32, xRow, rows int, w *float32, wRow, columns, steps, time, end int, lanes *float32, more int, sums *float32, sumsRow, folding int, folds *float32, foldsTile int)
 	pack       func(from *float32, steps int, to *float32, apart int)
@@ -69,14 +69,13 @@ func weightTable() (table []Row[WeightLayer]) {
 			if t.Compute != tensor.F32 {
 				return k.doubles(t.In[1])
 			}
-			r := &weightRow{weightKernel: k, x: typeFor(k.needs, t.In[0])}
-			r.setCodes(t.In[1])
+			r := k.newRow(typeFor(k.needs, t.In[0]), t.In[1])
 			return WeightLayer{
 				Run: func(t *WeightTile) {
 					run := r.begin(t)
 					run.columns()
 				},
-				Rows: weightTileRows, Packed: packedSize,
+				Rows: weightTileRows, Packed: packedSize, Numbers: r.numbers,
 				Pack: func(t *WeightTile, m int64) {
 					run := r.begin(t)
 					run.packRow(m)
@@ -90,41 +89,74 @@ func weightTable() (table []Row[WeightLayer]) {
 // weightRow is a row for some types.
 type weightRow struct {
 	*weightKernel
-	x *gatherType
-	weightReader
+	x                             *gatherType
+	packing                       Packing
+	bytes                         dequantizeGroups // of codes as bytes
+	unsigned                      bool             // these are
+	shared, grouped, groupedBytes weightReader
 }
 
 // weightRun is a tile under way.
 type weightRun struct {
 	*weightRow
+	*weightReader
 	*WeightTile
 	s      *weightScratch
 	takes  bool   // kernels take the tile; else the definition does
-	shared bool   // weightCodes take the groups
-	shift  int    // positions p to p+31, p a multiple of 32, have scale number p/32 >> shift
+	shift  int    // positions p to p+31, p a multiple of 32, have scale number p/32 >> shift, or numbers have all
 	few    bool   // rows of x are multiplied with weights in registers
 	rest   uint64 // the elements of the last stripe, if it is not whole
 	inside int64  // rows of codes that kernels may read whole stripes of
+	most   int64  // rows of scales that there is room for
 	deep   int64  // positions that all rows are multiplied over before the next positions
 }
 
 func (r *weightRow) begin(t *WeightTile) weightRun {
-	run := weightRun{weightRow: r, WeightTile: t, s: &t.Scratch.weights}
-	run.takes = t.forKernels()
-	units := t.GroupSize / sharedUnit
-	run.shift, run.shared = bits.TrailingZeros64(uint64(units)), t.GroupSize%sharedUnit == 0 && units&(units-1) == 0
-	if t.GroupSize >= t.K {
-		run.shift, run.shared = 63, true
-	}
+	run := weightRun{weightRow: r, WeightTile: t, s: &t.Scratch.weights, takes: t.forKernels(), few: t.M <= r.few}
+	run.weightReader, run.shift = r.reader(t.GroupSize, t.K)
 	if run.deep = r.depth; t.K <= r.near {
 		run.deep = max(t.K, 1)
 	}
-	run.few = run.shared && t.M <= r.few
-	run.rest = run.restOf(t.K%Lanes, r.halves != nil && (run.few || r.packs))
+	run.rest = run.restOf(t.K%Lanes, run.evenFirst(run.few))
+	run.most = max(1, mostScales/(t.K/t.GroupSize+1))
 	if run.inside = t.Rows; !r.masks {
 		run.inside = t.rowsInside()
 	}
 	return run
+}
+
+// reader returns what reads groups of a size.
+func (r *weightRow) reader(group, k int64) (reader *weightReader, shift int) {
+	units := group / sharedUnit
+	switch {
+	case group >= k:
+		return &r.shared, 63
+	case group%sharedUnit == 0 && units&(units-1) == 0:
+		return &r.shared, bits.TrailingZeros64(uint64(units))
+	case group%2 == 0:
+		return &r.grouped, 0
+	}
+	return &r.groupedBytes, 0 // neighbours may have different scales
+}
+
+// evenFirst reports whether codes are read two in a byte.
+func (r *weightReader) evenFirst(few bool) bool { return r.halves != nil && (few || r.packs) }
+
+// numbers returns which scales the elements of a row have, where kernels ask for it.
+func (r *weightRow) numbers(m, k, group int64) []int32 {
+	reader, _ := r.reader(group, k)
+	if reader == &r.shared || k > StripeBlock {
+		return nil
+	}
+	each := int64(1)
+	if reader.evenFirst(m <= r.few) {
+		each = 2
+	}
+	numbers := make([]int32, roundUp(k, Lanes)/each)
+	for i := range numbers {
+		numbers[i] = int32(min(int64(i)*each, k-1) / group)
+	}
+	return numbers
 }
 
 // restOf has the bits of the first n elements of a stripe: of codes that are two in a byte the even ones of two vectors come first.
@@ -245,7 +277,7 @@ func (r *weightRun) fewColumns() int64 {
 // long runs.
 func (r *weightRun) multiply(n, count int64) {
 	step := r.K
-	if r.M1-r.M0 > 2 || !r.direct || n+count > r.inside {
+	if r.M1-r.M0 > 2 || !r.direct || n+count > r.inside || r.Numbers != nil {
 		step = TileSize // or what room for copies of codes there is
 	}
 	for k := int64(0); k < r.K; k += step {
@@ -258,13 +290,21 @@ func (r *weightRun) multiply(n, count int64) {
 // multiplySlice adds the products of some positions of up to so many rows from n+i of weight on, and returns of how many.
 func (r *weightRun) multiplySlice(n, i, count, k, size int64) int64 {
 	width, c := packedWidth(r.K), r.codes(n+i, count, k, size, r.direct)
-	if r.Zero.P == nil && (r.halves == nil || r.needs < AVX512) {
-		c.zero = nil // nothing to subtract, nor a table to make
-	}
-	r.kernels.multiply((*byte)(c.codes), int(size/Lanes), r.shift, c.scale, c.zero, r.halves,
+	r.weightCodes.multiply((*byte)(c.codes), int(size/Lanes), r.shift, r.numbersFrom(k), c.scale, c.zero, r.halves,
 		r.packed(r.M0*width+k), int(width*4), int(r.M1-r.M0), &r.s.lanes[i][0], int(k),
 		int(c.rows), c.codeRow, c.scaleRow, c.zeroRow, r.restIn(size))
 	return c.rows
+}
+
+// numbersFrom returns those of the elements from position k on, if there are any.
+func (r *weightRun) numbersFrom(k int64) *int32 {
+	switch {
+	case r.Numbers == nil:
+		return nil
+	case r.evenFirst(r.few):
+		return &r.Numbers[k/2]
+	}
+	return &r.Numbers[k]
 }
 
 // foldRows folds the lanes of some columns into sums.

@@ -79,19 +79,11 @@ func (r *weightRun) multiplyPart(n, count, column, k int64) {
 
 // packWeights packs weights of some rows from n on, from position k on.
 func (r *weightRun) packWeights(to unsafe.Pointer, n, count, k, size int64) {
-	steps, row := stripes(int(size)), packedRow(size)*4
+	row := packedRow(size) * 4
 	for i := int64(0); i < count; {
-		to := (*float32)(unsafe.Add(to, i*row))
-		if !r.shared {
-			w := r.s.row[:size]
-			r.weights(w, n+i, k)
-			r.packStripes(w, to, steps)
-			i++
-			continue
-		}
 		c := r.codes(n+i, count-i, k, size, r.packs)
-		r.kernels.pack((*byte)(c.codes), int(size/Lanes), r.shift, c.scale, c.zero, r.halves, to, r.apart(steps),
-			int(c.rows), c.codeRow, c.scaleRow, c.zeroRow, int(row), r.restIn(size))
+		r.packCodes((*byte)(c.codes), int(size/Lanes), r.shift, r.numbersFrom(k), c.scale, c.zero, r.halves, (*float32)(unsafe.Add(to, i*row)), int(row),
+			r.apart(stripes(int(size))), int(c.rows), c.codeRow, c.scaleRow, c.zeroRow, r.restIn(size))
 		i += c.rows
 	}
 }

@@ -37,31 +37,13 @@ func weightStripes(c *build.Context) {
 			if t.packed() && isa.masks != (t.widen == "") {
 				continue // tables have 16 elements
 			}
-			name, most := isa.name+t.name, either(isa.masks, 4, 1)
-			ofColumns := "There are so many columns of codes, scales and zero points, which lie bytes apart"
-			ofRest := "Bits of rest are elements of one more stripe, in the order of lanes in registers" + either(isa.masks, ".", ", whose codes are read as a whole.")
-			doc := "weights (q - zero) * scale to lanes, or to 0 unless there are more."
-			if t.packed() {
-				doc = fmt.Sprintf("weights (q - zero) * scale to lanes, or to 0 unless there are more: of %d elements of x the even ones come first.", isa.bytes/2)
+			for _, grouped := range []bool{false, true} {
+				w := newWeightReader(c, globals, isa, t, grouped)
+				w.multiply()
+				if t.shift == "" { // what makes bytes of them takes less time than reordering weights
+					w.pack()
+				}
 			}
-			w := newWeightReader(c, globals, isa, t, "weightStripes"+name, "x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow, zeroRow int, rest uint64)",
-				"weightStripes"+name+" adds the products of so many stripes of rows of x, xRow bytes apart, with", doc,
-				ofColumns+either(t.widen == "", ".", "; where zero is nil there are no zero points."),
-				ofRest)
-			w.sums()
-			row := param(c, "xRow")
-			for count := most; count > 1; count-- {
-				fewer := w.newLabel("fewer")
-				branch(c.CMPQ, w.rows, operand.U32(count), c.JLT, fewer)
-				w.stripes(count, row)
-				c.Label(fewer)
-			}
-			w.stripes(1, row)
-			if t.shift != "" {
-				continue // what made bytes of them takes less time than reordering weights
-			}
-			newWeightReader(c, globals, isa, t, "packWeights"+name, "to *float32, apart, columns, qRow, scaleRow, zeroRow, toRow int, rest uint64)",
-				"packWeights"+name+" packs so many stripes of weights (q - zero) * scale, as packStripes"+isa.name+" does.", ofColumns+".", ofRest).pack()
 		}
 	}
 }
@@ -70,6 +52,7 @@ func weightStripes(c *build.Context) {
 type weightReader struct {
 	weightKernel
 	weightCode
+	grouped                 bool // each element has a number of its scale; else 32 have, or a power of two times as many
 	q, at, run, scale, zero reg.GPVirtual
 	s, z                    [2]reg.VecVirtual // of half a stripe each; z is nil where there are no zero points
 	// Of codes that are two in a byte: what halves stand for, which weights that
@@ -78,17 +61,26 @@ type weightReader struct {
 	table            [2]reg.VecVirtual
 }
 
-func newWeightReader(c *build.Context, globals *tables, isa *isa, t weightCode, name, parameters string, doc ...string) weightReader {
-	beginFunction(c, name, "func(q *byte, steps int, shift int, scale, zero, codes, "+parameters,
-		append(doc, "Numbers of 32 positions >> shift are those of their scales.")...)
-	w := weightReader{
-		weightKernel: newWeightKernel(c, isa), weightCode: t,
-		q: param(c, "q"), at: c.GP64(), run: c.GP64(), scale: param(c, "scale"), zero: param(c, "zero"),
-	}
-	w.globals, w.steps = globals, param(c, "steps")
+func newWeightReader(c *build.Context, globals *tables, isa *isa, t weightCode, grouped bool) weightReader {
+	w := weightReader{weightKernel: newWeightKernel(c, isa), weightCode: t, grouped: grouped}
+	w.globals = globals
+	return w
+}
+
+// begin begins a function with a name, or one for groups.
+func (w *weightReader) begin(name, ofGroups, parameters string, doc ...string) {
+	c := w.c
+	name = either(w.grouped, ofGroups, name) + w.isa.name + w.weightCode.name
+	doc[0] = name + " " + doc[0]
+	beginFunction(c, name, "func(q *byte, steps, shift int, numbers *int32, scale, zero, codes, "+parameters+", columns, qRow, scaleRow, zeroRow int, rest uint64)",
+		append(doc, "There are so many columns of codes, scales and zero points, which lie bytes apart.",
+			"Bits of rest are elements of one more stripe, in the order of lanes in registers"+either(w.isa.masks, ".", ", whose codes are read as a whole."),
+			either(w.grouped, "Numbers are those of elements' scales; scales begin with a multiple of as many as a vector has elements.",
+				"Numbers of 32 positions >> shift are those of their scales."))...)
+	w.q, w.at, w.scale, w.zero, w.steps = param(c, "q"), c.GP64(), param(c, "scale"), param(c, "zero"), param(c, "steps")
 	for half := range w.s {
 		w.s[half], w.z[half] = w.vector(), w.vector()
-		if w.widen == "" {
+		if w.makesTables() {
 			w.table[half] = w.vector()
 		}
 	}
@@ -96,17 +88,44 @@ func newWeightReader(c *build.Context, globals *tables, isa *isa, t weightCode, 
 		from := param(c, "codes")
 		for i, v := range []*reg.VecVirtual{&w.codes, &w.low, &w.high} {
 			*v = w.vector()
-			w.emit("VMOVUPS", operand.Mem{Base: from, Disp: i * isa.bytes}, *v)
+			w.emit("VMOVUPS", operand.Mem{Base: from, Disp: i * w.isa.bytes}, *v)
 		}
 	}
-	c.XORQ(w.at, w.at)
+	if w.grouped {
+		return
+	}
+	w.run = c.GP64()
 	c.Load(c.Param("shift"), reg.RCX)
 	c.MOVQ(operand.U32(1), w.run) // (1 << shift + 1) / 2 stripes have the same scales
 	c.SHLQ(reg.CL, w.run)
 	c.INCQ(w.run)
 	c.SHRQ(operand.Imm(1), w.run)
-	return w
 }
+
+// multiply is the kernel for few rows of x.
+func (w weightReader) multiply() {
+	order := either(w.packed(), fmt.Sprintf(": of %d elements of x the even ones come first.", w.isa.bytes/2), ".")
+	w.begin("weightStripes", "weightGroups", "x *float32, xRow, rows int, lanes *float32, more",
+		"adds the products of so many stripes of rows of x, xRow bytes apart, with",
+		"weights (q - zero) * scale to lanes, or to 0 unless there are more"+order+w.ofZeros())
+	w.sums()
+	row := param(w.c, "xRow")
+	for count := either(w.isa.masks, 4, 1); count > 1; count-- {
+		fewer := w.newLabel("fewer")
+		branch(w.c.CMPQ, w.rows, operand.U32(count), w.c.JLT, fewer)
+		w.stripes(count, row)
+		w.c.Label(fewer)
+	}
+	w.stripes(1, row)
+}
+
+// ofZeros says what withZeros does.
+func (w weightReader) ofZeros() string {
+	return either(w.makesTables(), "", " Where zero is nil there are no zero points.")
+}
+
+// makesTables reports whether the 16 weights of codes are in a table.
+func (w weightReader) makesTables() bool { return w.widen == "" && !w.grouped }
 
 // stripes handles some rows of x, and returns.
 func (w weightReader) stripes(count int, xRow reg.GPVirtual) {
@@ -134,7 +153,7 @@ func (w weightReader) stripes(count int, xRow reg.GPVirtual) {
 // withZeros emits code for codes that have zero points, and once more for those that have none.
 // Tables are made of them so seldom that there it would save nothing.
 func (w weightReader) withZeros(code func(w weightReader)) {
-	if w.widen == "" {
+	if w.makesTables() {
 		code(w)
 		return
 	}
@@ -165,7 +184,6 @@ func (w weightReader) nextColumn(column string, all ...moved) {
 		c.MOVQ(m.to, place(c, m.name))
 	}
 	c.MOVQ(place(c, "steps"), w.steps)
-	c.XORQ(w.at, w.at)
 	c.JMP(operand.LabelRef(column))
 	c.Label(end)
 }
@@ -186,28 +204,37 @@ func (w weightReader) reorder(acc accumulators, change func(a, b reg.VecVirtual)
 // each makes the weights of all stripes; rows move on by bytes with each.
 func (w weightReader) each(use func(v int, weights reg.VecVirtual), r rows, bytes int) {
 	const ahead = 32 // stripes: rows of codes are longer than what processors fetch by themselves
-	c, stripes, stripe, end := w.c, w.c.GP64(), w.newLabel("stripe"), w.newLabel("end")
+	c, stripes, stripe, end := w.c, w.steps, w.newLabel("stripe"), w.newLabel("end")
 	group := w.newLabel("group")
+	w.beginGroups()
 	c.Label(group)
 	branch(c.TESTQ, w.steps, w.steps, c.JLE, end)
-	c.MOVQ(w.run, stripes)
-	c.CMPQ(stripes, w.steps)
-	c.CMOVQGT(w.steps, stripes)
-	c.SUBQ(stripes, w.steps)
-	for half := range w.s {
-		w.parameters(half)
+	if !w.grouped {
+		stripes = c.GP64()
+		c.MOVQ(w.run, stripes)
+		c.CMPQ(stripes, w.steps)
+		c.CMOVQGT(w.steps, stripes)
+		c.SUBQ(stripes, w.steps)
+		for half := range w.s {
+			w.parameters(half)
+		}
+		c.LEAQ(operand.Mem{Base: w.at, Index: stripes, Scale: 2, Disp: -2}, w.at)
 	}
-	c.LEAQ(operand.Mem{Base: w.at, Index: stripes, Scale: 2, Disp: -2}, w.at)
 	c.Label(stripe)
 	c.PREFETCHT0(operand.Mem{Base: w.q, Disp: ahead * w.bytes})
 	for half := range w.s {
 		w.weights(half, nil, use)
 	}
 	c.ADDQ(operand.U32(w.bytes), w.q)
+	if w.grouped {
+		c.ADDQ(operand.U32(w.numberBytes()), w.at)
+	}
 	r.moveOn(c, operand.U32(bytes))
 	c.DECQ(stripes)
 	c.JNE(operand.LabelRef(stripe))
-	c.JMP(operand.LabelRef(group))
+	if !w.grouped {
+		c.JMP(operand.LabelRef(group))
+	}
 	c.Label(end)
 }
 
