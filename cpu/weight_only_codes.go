@@ -78,9 +78,9 @@ type rowCodes struct {
 	codeRow, scaleRow, zeroRow int
 }
 
-// codes returns n codes from position k on, an even one, of at most so many rows: where they lie, or copied or as bytes.
-func (r *weightRun) codes(row, rows, k, n int64, direct bool) rowCodes {
-	c := rowCodes{rows: min(rows, r.most)}
+// codes makes c n codes from position k on, an even one, of at most so many rows: where they lie, or copied or as bytes.
+func (r *weightRun) codes(c *rowCodes, row, rows, k, n int64, direct bool) {
+	c.rows = min(rows, r.most)
 	if direct && row < r.inside {
 		c.rows = min(c.rows, r.inside-row)
 		c.codes, c.codeRow = unsafe.Add(r.Weight.Row(row, 0).P, r.bytesOf(k)), int(r.Weight.RowStride)
@@ -93,7 +93,7 @@ func (r *weightRun) codes(row, rows, k, n int64, direct bool) rowCodes {
 		}
 	}
 	scales, zeros := r.group(row, k, n, c.rows)
-	c.scale, c.zero, c.scaleRow = &scales[0], &zeros[0], int(r.Scale.RowStride)
+	c.scale, c.zero, c.scaleRow, c.zeroRow = &scales[0], &zeros[0], int(r.Scale.RowStride), 0
 	if !r.scalesAsTheyAre() {
 		c.scaleRow = len(scales) / int(c.rows) * 4
 	}
@@ -103,7 +103,6 @@ func (r *weightRun) codes(row, rows, k, n int64, direct bool) rowCodes {
 	case r.Numbers != nil || r.halves == nil || r.needs < AVX512:
 		c.zero = nil // nothing to subtract, nor a table to make
 	}
-	return c
 }
 
 // copyCodes copies codes as they are, or as bytes.

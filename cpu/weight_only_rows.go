@@ -108,7 +108,8 @@ type weightRun struct {
 	rest   uint64 // the elements of the last stripe, if it is not whole
 	inside int64  // rows of codes that kernels may read whole stripes of
 	most   int64  // rows of scales that there is room for
-	deep   int64  // positions that all rows are multiplied over before the next positions
+	read   rowCodes
+	deep   int64 // positions that all rows are multiplied over before the next positions
 }
 
 func (r *weightRow) begin(t *WeightTile) weightRun {
@@ -289,7 +290,8 @@ func (r *weightRun) multiply(n, count int64) {
 
 // multiplySlice adds the products of some positions of up to so many rows from n+i of weight on, and returns of how many.
 func (r *weightRun) multiplySlice(n, i, count, k, size int64) int64 {
-	width, c := packedWidth(r.K), r.codes(n+i, count, k, size, r.direct)
+	width, c := packedWidth(r.K), &r.read
+	r.codes(c, n+i, count, k, size, r.direct)
 	r.weightCodes.multiply((*byte)(c.codes), int(size/Lanes), r.shift, r.numbersFrom(k), c.scale, c.zero, r.halves,
 		r.packed(r.M0*width+k), int(width*4), int(r.M1-r.M0), &r.s.lanes[i][0], int(k),
 		int(c.rows), c.codeRow, c.scaleRow, c.zeroRow, r.restIn(size))

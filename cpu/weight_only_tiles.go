@@ -79,9 +79,9 @@ func (r *weightRun) multiplyPart(n, count, column, k int64) {
 
 // packWeights packs weights of some rows from n on, from position k on.
 func (r *weightRun) packWeights(to unsafe.Pointer, n, count, k, size int64) {
-	row := packedRow(size) * 4
+	row, c := packedRow(size)*4, &r.read
 	for i := int64(0); i < count; {
-		c := r.codes(n+i, count-i, k, size, r.packs)
+		r.codes(c, n+i, count-i, k, size, r.packs)
 		r.packCodes((*byte)(c.codes), int(size/Lanes), r.shift, r.numbersFrom(k), c.scale, c.zero, r.halves, (*float32)(unsafe.Add(to, i*row)), int(row),
 			r.apart(stripes(int(size))), int(c.rows), c.codeRow, c.scaleRow, c.zeroRow, r.restIn(size))
 		i += c.rows
