@@ -45,6 +45,7 @@ func byteCodes(codes tensor.DType) tensor.DType {
 	return codes
 }
 
+// newRow returns a row of the kernels, for codes of a type.
 func (k *weightKernel) newRow(x *gatherType, codes tensor.DType) weightRow {
 	bytes := byteCodes(codes)
 	r := weightRow{weightKernel: k, x: x, bytes: k.dequantize[bytes], unsigned: bytes == tensor.U8}

@@ -102,14 +102,14 @@ type weightRun struct {
 	*weightReader
 	*WeightTile
 	s      *weightScratch
-	takes  bool   // kernels take the tile; else the definition does
-	shift  int    // positions p to p+31, p a multiple of 32, have scale number p/32 >> shift, or numbers have all
-	few    bool   // rows of x are multiplied with weights in registers
-	rest   uint64 // the elements of the last stripe, if it is not whole
-	inside int64  // rows of codes that kernels may read whole stripes of
-	most   int64  // rows of scales that there is room for
-	read   rowCodes
-	deep   int64 // positions that all rows are multiplied over before the next positions
+	takes  bool     // kernels take the tile; else the definition does
+	shift  int      // positions p to p+31, p a multiple of 32, have scale number p/32 >> shift, or numbers have all
+	few    bool     // rows of x are multiplied with weights in registers
+	rest   uint64   // the elements of the last stripe, if it is not whole
+	deep   int64    // positions that all rows are multiplied over before the next positions
+	inside int64    // rows of codes that kernels may read whole stripes of
+	most   int64    // rows of scales that there is room for
+	read   rowCodes // what kernels take next: returned, it would wait for its parts to be stored
 }
 
 func (r *weightRow) begin(t *WeightTile) weightRun {
