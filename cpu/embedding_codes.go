@@ -68,8 +68,7 @@ func codeRows(floats []Row[func(*EmbeddingSums)], termsOf func(tensor.DType) ten
 		if at < 0 || t.Compute != tensor.F32 {
 			return nil, false
 		}
-		b := &codeBags{terms: terms, out: t.Out[0], weightRow: weightRow{weightKernel: &weightKernels[at], x: typeFor(isa, t.Out[0])}}
-		b.setCodes(t.In[0])
+		b := &codeBags{terms: terms, out: t.Out[0], weightRow: weightKernels[at].newRow(typeFor(isa, t.Out[0]), t.In[0])}
 		sums := Types{Compute: t.Compute, In: InTypes{terms}, Out: t.Out}
 		b.bags, _ = PickUpTo(floats, isa, sums)
 		sums.In[0], sums.Out[0] = tensor.F32, tensor.F32

@@ -6,15 +6,12 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// weightReader reads codes of a type.
+// weightReader reads codes of a type, in groups of some sizes.
 type weightReader struct {
-	kernels  weightCodes // of the codes as they are, or made bytes
-	direct   bool        // multiply takes them as they are,
-	packs    bool        // and so does pack
-	halves   *float32    // see halvesOf; nil: codes are bytes
-	packing  Packing
-	bytes    dequantizeGroups
-	unsigned bool
+	weightCodes          // kernels for the codes as they are, or made bytes
+	direct      bool     // multiply takes them as they are,
+	packs       bool     // and so does packCodes
+	halves      *float32 // see halvesOf; nil: codes are bytes
 }
 
 // halvesOf has what kernels need for codes that are halves of bytes: what these
@@ -48,28 +45,92 @@ func byteCodes(codes tensor.DType) tensor.DType {
 	return codes
 }
 
-func (r *weightRow) setCodes(codes tensor.DType) {
+// newRow returns a row of the kernels, for codes of a type.
+func (k *weightKernel) newRow(x *gatherType, codes tensor.DType) weightRow {
 	bytes := byteCodes(codes)
-	r.kernels, r.direct = r.weightKernel.codes[codes]
-	if !r.direct {
-		r.kernels = r.weightKernel.codes[bytes]
+	r := weightRow{weightKernel: k, x: x, bytes: k.dequantize[bytes], unsigned: bytes == tensor.U8}
+	r.packing, _ = PickUpTo(PackingRows, k.needs, Types{})
+	r.shared, r.grouped, r.groupedBytes = newReader(k.shared, codes, bytes), newReader(k.grouped, codes, bytes), newReader(k.grouped, tensor.None, bytes)
+	if bytes == codes {
+		r.groupedBytes = r.grouped
 	}
-	if r.packs = r.direct && r.kernels.pack != nil; !r.packs {
-		r.kernels.pack = r.weightKernel.codes[bytes].pack
+	return r
+}
+
+// newReader returns a reader of codes by some kernels, or of codes that were made bytes.
+func newReader(kernels map[tensor.DType]weightCodes, codes, bytes tensor.DType) (r weightReader) {
+	if r.weightCodes, r.direct = kernels[codes]; !r.direct {
+		r.weightCodes = kernels[bytes]
+	}
+	if r.packs = r.direct && r.packCodes != nil; !r.packs {
+		r.packCodes = kernels[bytes].packCodes
 	}
 	if h := halves[codes]; r.direct && h != nil {
 		r.halves = &h.codes[0]
 	}
-	r.packing, _ = PickUpTo(PackingRows, r.needs, Types{})
-	r.bytes, r.unsigned = r.dequantize[bytes], bytes == tensor.U8
+	return r
 }
 
-// codes returns n codes of a row from position k on, an even one, as they are or as bytes.
-func (r *weightRun) codes(row, k, n int64, direct bool) *byte {
-	if d := r.Weight.DType; !d.Packed() || !direct {
-		return r.codeBytes(r.packing, row, k, n)
+// rowCodes are rows of codes as kernels take them at once; what of the next one lies how many bytes further.
+type rowCodes struct {
+	rows                       int64
+	codes                      unsafe.Pointer
+	scale, zero                *float32
+	codeRow, scaleRow, zeroRow int
+}
+
+// codes makes c n codes from position k on, an even one, of at most so many rows: where they lie, or copied or as bytes.
+func (r *weightRun) codes(c *rowCodes, row, rows, k, n int64, direct bool) {
+	c.rows = min(rows, r.most)
+	if direct && row < r.inside {
+		c.rows = min(c.rows, r.inside-row)
+		c.codes, c.codeRow = unsafe.Add(r.Weight.Row(row, 0).P, r.bytesOf(k)), int(r.Weight.RowStride)
+	} else {
+		c.codeRow = int(roundUp(n, Lanes))
+		c.rows = min(c.rows, int64(unsafe.Sizeof(r.Scratch.unused))/int64(c.codeRow))
+		c.codes = unsafe.Pointer(&r.Scratch.unused)
+		for i := range c.rows {
+			r.copyCodes(unsafe.Add(c.codes, i*int64(c.codeRow)), row+i, k, n, direct)
+		}
 	}
-	return (*byte)(unsafe.Add(r.Weight.Row(row, 0).P, k/2))
+	scales, zeros := r.group(row, k, n, c.rows)
+	c.scale, c.zero, c.scaleRow, c.zeroRow = &scales[0], &zeros[0], int(r.Scale.RowStride), 0
+	if !r.scalesAsTheyAre() {
+		c.scaleRow = len(scales) / int(c.rows) * 4
+	}
+	switch {
+	case r.Zero.P != nil:
+		c.zeroRow = len(zeros) / int(c.rows) * 4
+	case r.Numbers != nil || r.halves == nil || r.needs < AVX512:
+		c.zero = nil // nothing to subtract, nor a table to make
+	}
+}
+
+// copyCodes copies codes as they are, or as bytes.
+func (r *weightRun) copyCodes(to unsafe.Pointer, row, k, n int64, direct bool) {
+	from := r.Weight.Row(row, 0).P
+	if r.Weight.DType.Packed() && !direct {
+		r.packing.Unpack(unsafe.Slice((*int8)(to), n), from, k, 1, r.Weight.DType)
+		return
+	}
+	copy(unsafe.Slice((*byte)(to), r.bytesOf(n)), unsafe.Slice((*byte)(unsafe.Add(from, r.bytesOf(k))), r.bytesOf(n)))
+}
+
+// bytesOf returns how many bytes so many codes have.
+func (t *WeightTile) bytesOf(codes int64) int64 {
+	if t.Weight.DType.Packed() {
+		return (codes + 1) / 2
+	}
+	return codes
+}
+
+// rowsInside returns how many rows have codes behind them, up to the end of a stripe, that kernels may read.
+func (t *WeightTile) rowsInside() int64 {
+	apart, more := t.Weight.RowStride, t.bytesOf(roundUp(t.K, Lanes))-t.bytesOf(t.K)
+	if apart <= 0 {
+		return 0
+	}
+	return max(0, t.Rows-ceilDiv(more, apart))
 }
 
 // codeBytes returns n codes of a row from position k on, as bytes.
@@ -129,18 +190,21 @@ const groupUnit = 16
 // tile, or 32 of a whole row.
 const mostScales = max(TileSize, StripeBlock/sharedUnit) + 1
 
-// noZeros are the zero points of codes that have none.
-var noZeros [mostScales]float32
+// noZeros are the zero points of codes that have none, and what a vector may have behind them.
+var noZeros [mostScales + Lanes]float32
 
-// scalesAsTheyAre reports whether kernels read a row's scales where they lie.
+// scalesAsTheyAre reports whether kernels read a row's scales where they lie: by numbers they read a whole vector.
 func (r *weightRun) scalesAsTheyAre() bool {
-	return r.Scale.DType == tensor.F32 && r.Scale.Contiguous()
+	return r.Scale.DType == tensor.F32 && r.Scale.Contiguous() && r.Numbers == nil
 }
 
 // group returns the scales of n elements of a row from position k on, and their zero points,
 // followed by those of the same elements of later rows: of scales as they are where those lie.
 func (r *weightRun) group(row, k, n, rows int64) (scales, zeros []float32) {
 	first := k / r.GroupSize
+	if r.Numbers != nil {
+		first &^= int64(r.lanes) - 1
+	}
 	count := (k+n-1)/r.GroupSize - first + 1
 	if s := r.Scale.Row(row, first); r.scalesAsTheyAre() {
 		scales = unsafe.Slice((*float32)(s.P), count)

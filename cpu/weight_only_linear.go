@@ -11,6 +11,7 @@ type WeightTile struct {
 	M, M0, M1, N0, N1 int64
 	K                 int64
 	Packed            unsafe.Pointer // what a layer's Pack made
+	Numbers           []int32        // what its Numbers returned
 	Scratch           *Scratch
 }
 
@@ -29,6 +30,8 @@ type WeightLayer struct {
 	// Pack copies row m of x to where Run reads it; nil: Run reads x itself.
 	Pack   func(t *WeightTile, m int64)
 	Packed func(m, k int64) int64 // how many bytes m such rows have
+	// Numbers returns what Run needs to know about groups of a size, of rows of x of a number and length; or it is nil.
+	Numbers func(m, k, group int64) []int32
 }
 
 // packedSize is how many bytes m packed rows of x have in f32.

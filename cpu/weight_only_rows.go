@@ -14,25 +14,25 @@ import (
 
 type (
 	dequantizeGroups func(q *byte, groups, size int, scale, zero, w *float32)
-	// weightCodes are kernels for codes of which 32, or a power of two times as
-	// many, share a scale.
+	// weightCodes are kernels for codes; numbers may be nil where 32 of them have a scale in common.
 	weightCodes struct {
-		multiply func(q *byte, steps, shift int, scale, zero, codes, x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow, zeroRow int, rest uint64)
-		pack     func(q *byte, steps, shift int, scale, zero, codes, to *float32, apart int, rest uint64) // nil: bytes are packed
+		multiply  func(q *byte, steps, shift int, numbers *int32, scale, zero, codes, x *float32, xRow, rows int, lanes *float32, more, columns, qRow, scaleRow, zeroRow int, rest uint64)
+		packCodes func(q *byte, steps, shift int, numbers *int32, scale, zero, codes, to *float32, toRow, apart, columns, qRow, scaleRow, zeroRow int, rest uint64) // nil: bytes are packed
 	}
 )
 
 // weightKernel has the kernels of an instruction set.
 type weightKernel struct {
 	needs      ISA
-	lanes      int   // of a vector
-	together   int   // vectors of a stripe that are multiplied at a time
-	few        int64 // rows of x that are multiplied on the way
-	rests      bool  // of stripes that are not whole, too
-	near       int64 // positions that are multiplied at once
-	depth      int64 // of more, how many are multiplied before the next ones are
-	sliced     bool  // of more, what is for another time comes later: that of all times would not stay in the first cache
-	codes      map[tensor.DType]weightCodes
+	lanes      int                          // of a vector
+	together   int                          // vectors of a stripe that are multiplied at a time
+	few        int64                        // rows of x that are multiplied on the way
+	masks      bool                         // codes that a stripe lacks are not read
+	near       int64                        // positions that are multiplied at once
+	depth      int64                        // of more, how many are multiplied before the next ones are
+	sliced     bool                         // of more, what is for another time comes later: that of all times would not stay in the first cache
+	shared     map[tensor.DType]weightCodes // of groups of 32 or a power of two times as many, or of whole rows
+	grouped    map[tensor.DType]weightCodes // of others, by numbers
 	dequantize map[tensor.DType]dequantizeGroups
 	tiles      func(x *float32, xRow, rows int, w *float32, wRow, columns, steps, time, end int, lanes *float32, more int, sums *float32, sumsRow, folding int, folds *float32, foldsTile int)
 	pack       func(from *float32, steps int, to *float32, apart int)
@@ -49,7 +49,6 @@ const (
 	weightLeastDepth  = 1024    // the least depth of a kernel
 	weightSlack       = 16      // elements that keep packed rows from meeting in a cache
 	sharedUnit        = 32      // positions: groups that weightCodes take are a power of two times as many
-	weightRest        = 32      // positions that few rows of x take as long for as for one beside whole stripes
 )
 
 // weightScratch is a tile's memory.
@@ -70,14 +69,13 @@ func weightTable() (table []Row[WeightLayer]) {
 			if t.Compute != tensor.F32 {
 				return k.doubles(t.In[1])
 			}
-			r := &weightRow{weightKernel: k, x: typeFor(k.needs, t.In[0])}
-			r.setCodes(t.In[1])
+			r := k.newRow(typeFor(k.needs, t.In[0]), t.In[1])
 			return WeightLayer{
 				Run: func(t *WeightTile) {
 					run := r.begin(t)
 					run.columns()
 				},
-				Rows: weightTileRows, Packed: packedSize,
+				Rows: weightTileRows, Packed: packedSize, Numbers: r.numbers,
 				Pack: func(t *WeightTile, m int64) {
 					run := r.begin(t)
 					run.packRow(m)
@@ -91,48 +89,85 @@ func weightTable() (table []Row[WeightLayer]) {
 // weightRow is a row for some types.
 type weightRow struct {
 	*weightKernel
-	x *gatherType
-	weightReader
+	x                             *gatherType
+	packing                       Packing
+	bytes                         dequantizeGroups // of codes as bytes
+	unsigned                      bool             // these are
+	shared, grouped, groupedBytes weightReader
 }
 
 // weightRun is a tile under way.
 type weightRun struct {
 	*weightRow
+	*weightReader
 	*WeightTile
 	s      *weightScratch
-	takes  bool   // kernels take the tile; else the definition does
-	shared bool   // weightCodes take the groups
-	shift  int    // positions p to p+31, p a multiple of 32, have scale number p/32 >> shift
-	few    bool   // rows of x are multiplied with weights in registers
-	rest   uint64 // what kernels take of the last stripe
-	deep   int64  // positions that all rows are multiplied over before the next positions
+	takes  bool     // kernels take the tile; else the definition does
+	shift  int      // positions p to p+31, p a multiple of 32, have scale number p/32 >> shift, or numbers have all
+	few    bool     // rows of x are multiplied with weights in registers
+	rest   uint64   // the elements of the last stripe, if it is not whole
+	deep   int64    // positions that all rows are multiplied over before the next positions
+	inside int64    // rows of codes that kernels may read whole stripes of
+	most   int64    // rows of scales that there is room for
+	read   rowCodes // what kernels take next: returned, it would wait for its parts to be stored
 }
 
 func (r *weightRow) begin(t *WeightTile) weightRun {
-	run := weightRun{weightRow: r, WeightTile: t, s: &t.Scratch.weights}
-	run.takes = t.forKernels()
-	units := t.GroupSize / sharedUnit
-	run.shift, run.shared = bits.TrailingZeros64(uint64(units)), t.GroupSize%sharedUnit == 0 && units&(units-1) == 0
-	if t.GroupSize >= t.K {
-		run.shift, run.shared = 63, true
-	}
+	run := weightRun{weightRow: r, WeightTile: t, s: &t.Scratch.weights, takes: t.forKernels(), few: t.M <= r.few}
+	run.weightReader, run.shift = r.reader(t.GroupSize, t.K)
 	if run.deep = r.depth; t.K <= r.near {
 		run.deep = max(t.K, 1)
 	}
-	run.few = run.shared && t.M <= r.few && (r.rests || t.K%Lanes*t.M*weightRest <= t.K)
-	if r.rests {
-		run.rest = run.restOf(t.K % Lanes)
+	run.rest = run.restOf(t.K%Lanes, run.evenFirst(run.few))
+	run.most = max(1, mostScales/(t.K/t.GroupSize+1))
+	if run.inside = t.Rows; !r.masks {
+		run.inside = t.rowsInside()
 	}
 	return run
 }
 
-// restOf has the bits of the first n elements of a stripe: of codes that are two in a byte the even ones of 32 come first.
-func (r *weightRow) restOf(n int64) (bits uint64) {
-	if r.halves == nil {
+// reader returns what reads groups of a size.
+func (r *weightRow) reader(group, k int64) (reader *weightReader, shift int) {
+	units := group / sharedUnit
+	switch {
+	case group >= k:
+		return &r.shared, 63
+	case group%sharedUnit == 0 && units&(units-1) == 0:
+		return &r.shared, bits.TrailingZeros64(uint64(units))
+	case group%2 == 0:
+		return &r.grouped, 0
+	}
+	return &r.groupedBytes, 0 // neighbours may have different scales
+}
+
+// evenFirst reports whether codes are read two in a byte.
+func (r *weightReader) evenFirst(few bool) bool { return r.halves != nil && (few || r.packs) }
+
+// numbers returns which scales the elements of a row have, where kernels ask for it.
+func (r *weightRow) numbers(m, k, group int64) []int32 {
+	reader, _ := r.reader(group, k)
+	if reader == &r.shared || k > StripeBlock {
+		return nil
+	}
+	each := int64(1)
+	if reader.evenFirst(m <= r.few) {
+		each = 2
+	}
+	numbers := make([]int32, roundUp(k, Lanes)/each)
+	for i := range numbers {
+		numbers[i] = int32(min(int64(i)*each, k-1) / group)
+	}
+	return numbers
+}
+
+// restOf has the bits of the first n elements of a stripe: of codes that are two in a byte the even ones of two vectors come first.
+func (r *weightRow) restOf(n int64, evenFirst bool) (bits uint64) {
+	if !evenFirst {
 		return 1<<n - 1
 	}
+	lanes := int64(r.lanes)
 	for i := range n {
-		bits |= 1 << (i&^31 | i&1<<4 | i&31>>1)
+		bits |= 1 << (i&-(2*lanes) | i%2*lanes | i%(2*lanes)/2)
 	}
 	return bits
 }
@@ -172,7 +207,7 @@ func (r *weightRun) packRow(m int64) {
 		loadRow(r.x, row[:r.K], r.X.Row(m, 0))
 		clear(row[r.K:]) // what memory holds may be subnormal, which takes long to multiply
 		if r.halves != nil {
-			evenFirst(row[:r.inKernels()], 2*r.lanes)
+			evenFirst(row, 2*r.lanes)
 		}
 	default:
 		for k := int64(0); k < r.K; k += r.deep {
@@ -238,74 +273,40 @@ func (r *weightRun) fewColumns() int64 {
 	return weightTileColumns
 }
 
-// multiply adds the products of some rows of weight from n on.
+// multiply adds the products of some rows of weight from n on, some positions of one after the other: so many that
+// weightFewRows of x stay in the first cache meanwhile. One or two rows of x wait for the weights, which come faster in
+// long runs.
 func (r *weightRun) multiply(n, count int64) {
-	end, step := min(r.inKernels(), r.K), r.slice()
-	together := int64(1)
-	if r.direct {
-		together = min(count, mostScales/(r.K/r.GroupSize+1))
+	step := r.K
+	if r.M1-r.M0 > 2 || !r.direct || n+count > r.inside || r.Numbers != nil {
+		step = TileSize // or what room for copies of codes there is
 	}
-	for k := int64(0); k < end; k += step {
-		for i := int64(0); i < count; i += together {
-			r.multiplySlice(n, i, min(together, count-i), k, min(step, end-k))
+	for k := int64(0); k < r.K; k += step {
+		for i := int64(0); i < count; {
+			i += r.multiplySlice(n, i, count-i, k, min(step, r.K-k))
 		}
 	}
-	for i := range count {
-		r.multiplyRest(n, i, end)
-	}
 }
 
-// inKernels is how many positions are in stripes that kernels multiply.
-func (r *weightRun) inKernels() int64 {
-	if r.rests {
-		return roundUp(r.K, Lanes)
-	}
-	return r.K / Lanes * Lanes
-}
-
-// slice returns how many positions are taken of one row of weight after another:
-// so many that weightFewRows of x stay in the first cache meanwhile. One or two rows of
-// x wait for the weights, which come faster in long runs.
-func (r *weightRun) slice() int64 {
-	if !r.direct || r.M1-r.M0 > 2 {
-		return TileSize
-	}
-	return r.K
-}
-
-// multiplySlice adds the products of some positions of so many rows from n+i of weight on.
-func (r *weightRun) multiplySlice(n, i, count, k, size int64) {
-	width := packedWidth(r.K)
-	scales, zeros := r.group(n+i, k, size, count)
-	scaleRow := r.Scale.RowStride
-	if !r.scalesAsTheyAre() {
-		scaleRow = int64(len(scales)) / count * 4
-	}
-	zero, zeroRow := &zeros[0], 0
-	switch {
-	case r.Zero.P != nil:
-		zeroRow = len(zeros) / int(count) * 4
-	case r.halves == nil || r.needs < AVX512:
-		zero = nil // nothing to subtract, nor a table to make
-	}
-	r.kernels.multiply(r.codes(n+i, k, size, r.direct), int(size/Lanes), r.shift, &scales[0], zero, r.halves,
+// multiplySlice adds the products of some positions of up to so many rows from n+i of weight on, and returns of how many.
+func (r *weightRun) multiplySlice(n, i, count, k, size int64) int64 {
+	width, c := packedWidth(r.K), &r.read
+	r.codes(c, n+i, count, k, size, r.direct)
+	r.weightCodes.multiply((*byte)(c.codes), int(size/Lanes), r.shift, r.numbersFrom(k), c.scale, c.zero, r.halves,
 		r.packed(r.M0*width+k), int(width*4), int(r.M1-r.M0), &r.s.lanes[i][0], int(k),
-		int(count), int(r.Weight.RowStride), int(scaleRow), zeroRow, r.restIn(size))
+		int(c.rows), c.codeRow, c.scaleRow, c.zeroRow, r.restIn(size))
+	return c.rows
 }
 
-// multiplyRest adds those of the positions that whole stripes leave: fewer than there are of these (weightRest).
-func (r *weightRun) multiplyRest(n, i, whole int64) {
-	if whole == r.K {
-		return
+// numbersFrom returns those of the elements from position k on, if there are any.
+func (r *weightRun) numbersFrom(k int64) *int32 {
+	switch {
+	case r.Numbers == nil:
+		return nil
+	case r.evenFirst(r.few):
+		return &r.Numbers[k/2]
 	}
-	rows, width := r.M1-r.M0, packedWidth(r.K)
-	w := r.s.row[:r.K-whole]
-	r.weights(w, n+i, whole)
-	for m := range rows {
-		for l, v := range unsafe.Slice(r.packed((r.M0+m)*width+whole), len(w)) {
-			r.s.lanes[m*weightTileColumns+i][l] += float32(v * w[l])
-		}
-	}
+	return &r.Numbers[k]
 }
 
 // foldRows folds the lanes of some columns into sums.

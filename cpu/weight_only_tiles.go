@@ -67,9 +67,7 @@ func (r *weightRun) multiplyPart(n, count, column, k int64) {
 	}
 	for at := int64(0); at < count; at += most {
 		some := min(most, count-at)
-		for i := range some {
-			r.packWeights((*float32)(unsafe.Add(w, i*row*4)), steps, n+at+i, k, size)
-		}
+		r.packWeights(w, n+at, some, k, size)
 		for time := 0; time < times; time += together {
 			r.tiles((*float32)(unsafe.Add(x, time*r.apart(steps))), int(row*4), int(rows),
 				(*float32)(unsafe.Add(w, time*r.apart(steps))), int(row*4), int(roundUp(some, weightTileColumns)), steps, time, time+together,
@@ -79,19 +77,13 @@ func (r *weightRun) multiplyPart(n, count, column, k int64) {
 	}
 }
 
-// packWeights packs weights of row n from position k on.
-func (r *weightRun) packWeights(to *float32, steps int, n, k, size int64) {
-	whole := int64(0)
-	if r.shared && (r.rests || size >= Lanes) {
-		if whole = size; !r.rests {
-			whole = size / Lanes * Lanes
-		}
-		scales, zeros := r.group(n, k, whole, 1)
-		r.kernels.pack(r.codes(n, k, whole, r.packs), int(whole/Lanes), r.shift, &scales[0], &zeros[0], r.halves, to, r.apart(steps), r.restIn(size))
-	}
-	if whole < size {
-		row := r.s.row[:size-whole]
-		r.weights(row, n, k+whole)
-		r.packStripes(row, (*float32)(unsafe.Add(unsafe.Pointer(to), r.apart(int(whole/Lanes)))), steps)
+// packWeights packs weights of some rows from n on, from position k on.
+func (r *weightRun) packWeights(to unsafe.Pointer, n, count, k, size int64) {
+	row, c := packedRow(size)*4, &r.read
+	for i := int64(0); i < count; {
+		r.codes(c, n+i, count-i, k, size, r.packs)
+		r.packCodes((*byte)(c.codes), int(size/Lanes), r.shift, r.numbersFrom(k), c.scale, c.zero, r.halves, (*float32)(unsafe.Add(to, i*row)), int(row),
+			r.apart(stripes(int(size))), int(c.rows), c.codeRow, c.scaleRow, c.zeroRow, r.restIn(size))
+		i += c.rows
 	}
 }

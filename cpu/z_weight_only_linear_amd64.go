@@ -5,36 +5,76 @@
 package cpu
 
 // weightStripesAVX512S8 adds the products of so many stripes of rows of x, xRow bytes apart, with
-// weights (q - zero) * scale to lanes, or to 0 unless there are more.
-// There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
+// weights (q - zero) * scale to lanes, or to 0 unless there are more. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
 // Bits of rest are elements of one more stripe, in the order of lanes in registers.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+func weightStripesAVX512S8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
-// packWeightsAVX512S8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does.
+// packWeightsAVX512S8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does,
+// for columns toRow bytes apart. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
 // Bits of rest are elements of one more stripe, in the order of lanes in registers.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func packWeightsAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
+func packWeightsAVX512S8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, to *float32, toRow int, apart int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+
+// weightGroupsAVX512S8 adds the products of so many stripes of rows of x, xRow bytes apart, with
+// weights (q - zero) * scale to lanes, or to 0 unless there are more. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers.
+// Numbers are those of elements' scales; scales begin with a multiple of as many as a vector has elements.
+//
+//go:noescape
+func weightGroupsAVX512S8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+
+// packGroupsAVX512S8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does,
+// for columns toRow bytes apart. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers.
+// Numbers are those of elements' scales; scales begin with a multiple of as many as a vector has elements.
+//
+//go:noescape
+func packGroupsAVX512S8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, to *float32, toRow int, apart int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
 // weightStripesAVX512U8 adds the products of so many stripes of rows of x, xRow bytes apart, with
-// weights (q - zero) * scale to lanes, or to 0 unless there are more.
-// There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
+// weights (q - zero) * scale to lanes, or to 0 unless there are more. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
 // Bits of rest are elements of one more stripe, in the order of lanes in registers.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+func weightStripesAVX512U8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
-// packWeightsAVX512U8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does.
+// packWeightsAVX512U8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does,
+// for columns toRow bytes apart. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
 // Bits of rest are elements of one more stripe, in the order of lanes in registers.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func packWeightsAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
+func packWeightsAVX512U8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, to *float32, toRow int, apart int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+
+// weightGroupsAVX512U8 adds the products of so many stripes of rows of x, xRow bytes apart, with
+// weights (q - zero) * scale to lanes, or to 0 unless there are more. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers.
+// Numbers are those of elements' scales; scales begin with a multiple of as many as a vector has elements.
+//
+//go:noescape
+func weightGroupsAVX512U8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+
+// packGroupsAVX512U8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does,
+// for columns toRow bytes apart. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers.
+// Numbers are those of elements' scales; scales begin with a multiple of as many as a vector has elements.
+//
+//go:noescape
+func packGroupsAVX512U8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, to *float32, toRow int, apart int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
 // weightStripesAVX512Packed adds the products of so many stripes of rows of x, xRow bytes apart, with
 // weights (q - zero) * scale to lanes, or to 0 unless there are more: of 32 elements of x the even ones come first.
@@ -43,64 +83,142 @@ func packWeightsAVX512U8(q *byte, steps int, shift int, scale *float32, zero *fl
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+func weightStripesAVX512Packed(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
-// packWeightsAVX512Packed packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does.
+// packWeightsAVX512Packed packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does,
+// for columns toRow bytes apart.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
 // Bits of rest are elements of one more stripe, in the order of lanes in registers.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func packWeightsAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
+func packWeightsAVX512Packed(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, to *float32, toRow int, apart int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+
+// weightGroupsAVX512Packed adds the products of so many stripes of rows of x, xRow bytes apart, with
+// weights (q - zero) * scale to lanes, or to 0 unless there are more: of 32 elements of x the even ones come first. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers.
+// Numbers are those of elements' scales; scales begin with a multiple of as many as a vector has elements.
+//
+//go:noescape
+func weightGroupsAVX512Packed(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+
+// packGroupsAVX512Packed packs so many stripes of weights (q - zero) * scale, as packStripesAVX512 does,
+// for columns toRow bytes apart. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers.
+// Numbers are those of elements' scales; scales begin with a multiple of as many as a vector has elements.
+//
+//go:noescape
+func packGroupsAVX512Packed(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, to *float32, toRow int, apart int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
 // weightStripesAVX2S8 adds the products of so many stripes of rows of x, xRow bytes apart, with
-// weights (q - zero) * scale to lanes, or to 0 unless there are more.
-// There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
-// What is no whole stripe is left: rest is not read.
+// weights (q - zero) * scale to lanes, or to 0 unless there are more. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers, whose codes are read as a whole.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+func weightStripesAVX2S8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
-// packWeightsAVX2S8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX2 does.
-// What is no whole stripe is left: rest is not read.
+// packWeightsAVX2S8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX2 does,
+// for columns toRow bytes apart. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers, whose codes are read as a whole.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func packWeightsAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
+func packWeightsAVX2S8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, to *float32, toRow int, apart int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+
+// weightGroupsAVX2S8 adds the products of so many stripes of rows of x, xRow bytes apart, with
+// weights (q - zero) * scale to lanes, or to 0 unless there are more. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers, whose codes are read as a whole.
+// Numbers are those of elements' scales; scales begin with a multiple of as many as a vector has elements.
+//
+//go:noescape
+func weightGroupsAVX2S8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+
+// packGroupsAVX2S8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX2 does,
+// for columns toRow bytes apart. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers, whose codes are read as a whole.
+// Numbers are those of elements' scales; scales begin with a multiple of as many as a vector has elements.
+//
+//go:noescape
+func packGroupsAVX2S8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, to *float32, toRow int, apart int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
 // weightStripesAVX2U8 adds the products of so many stripes of rows of x, xRow bytes apart, with
-// weights (q - zero) * scale to lanes, or to 0 unless there are more.
-// There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
-// What is no whole stripe is left: rest is not read.
+// weights (q - zero) * scale to lanes, or to 0 unless there are more. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers, whose codes are read as a whole.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+func weightStripesAVX2U8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
-// packWeightsAVX2U8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX2 does.
-// What is no whole stripe is left: rest is not read.
+// packWeightsAVX2U8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX2 does,
+// for columns toRow bytes apart. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers, whose codes are read as a whole.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func packWeightsAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
+func packWeightsAVX2U8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, to *float32, toRow int, apart int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+
+// weightGroupsAVX2U8 adds the products of so many stripes of rows of x, xRow bytes apart, with
+// weights (q - zero) * scale to lanes, or to 0 unless there are more. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers, whose codes are read as a whole.
+// Numbers are those of elements' scales; scales begin with a multiple of as many as a vector has elements.
+//
+//go:noescape
+func weightGroupsAVX2U8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+
+// packGroupsAVX2U8 packs so many stripes of weights (q - zero) * scale, as packStripesAVX2 does,
+// for columns toRow bytes apart. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers, whose codes are read as a whole.
+// Numbers are those of elements' scales; scales begin with a multiple of as many as a vector has elements.
+//
+//go:noescape
+func packGroupsAVX2U8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, to *float32, toRow int, apart int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
 // weightStripesAVX2S4 adds the products of so many stripes of rows of x, xRow bytes apart, with
-// weights (q - zero) * scale to lanes, or to 0 unless there are more: of 16 elements of x the even ones come first.
-// There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
-// What is no whole stripe is left: rest is not read.
+// weights (q - zero) * scale to lanes, or to 0 unless there are more: of 16 elements of x the even ones come first. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers, whose codes are read as a whole.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX2S4(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+func weightStripesAVX2S4(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+
+// weightGroupsAVX2S4 adds the products of so many stripes of rows of x, xRow bytes apart, with
+// weights (q - zero) * scale to lanes, or to 0 unless there are more: of 16 elements of x the even ones come first. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers, whose codes are read as a whole.
+// Numbers are those of elements' scales; scales begin with a multiple of as many as a vector has elements.
+//
+//go:noescape
+func weightGroupsAVX2S4(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
 // weightStripesAVX2U4 adds the products of so many stripes of rows of x, xRow bytes apart, with
-// weights (q - zero) * scale to lanes, or to 0 unless there are more: of 16 elements of x the even ones come first.
-// There are so many columns of codes, scales and zero points, which lie bytes apart; where zero is nil there are no zero points.
-// What is no whole stripe is left: rest is not read.
+// weights (q - zero) * scale to lanes, or to 0 unless there are more: of 16 elements of x the even ones come first. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers, whose codes are read as a whole.
 // Numbers of 32 positions >> shift are those of their scales.
 //
 //go:noescape
-func weightStripesAVX2U4(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+func weightStripesAVX2U4(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+
+// weightGroupsAVX2U4 adds the products of so many stripes of rows of x, xRow bytes apart, with
+// weights (q - zero) * scale to lanes, or to 0 unless there are more: of 16 elements of x the even ones come first. Where zero is nil there are no zero points.
+// There are so many columns of codes, scales and zero points, which lie bytes apart.
+// Bits of rest are elements of one more stripe, in the order of lanes in registers, whose codes are read as a whole.
+// Numbers are those of elements' scales; scales begin with a multiple of as many as a vector has elements.
+//
+//go:noescape
+func weightGroupsAVX2U4(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 
 // weightTilesAVX512 multiplies rows of x and of w, whose number is columns, a multiple of 4, of so many packed stripes: what is multiplied
 // from a time on, to an end. Rows lie xRow and wRow bytes apart. Sums begin with lanes, in an order of their own, if there are more,

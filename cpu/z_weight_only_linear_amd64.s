@@ -4,47 +4,46 @@
 
 #include "textflag.h"
 
-// func weightStripesAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+// func weightStripesAVX512S8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·weightStripesAVX512S8(SB), NOSPLIT, $8-128
+TEXT ·weightStripesAVX512S8(SB), NOSPLIT, $8-136
 	MOVQ   q+0(FP), AX
-	MOVQ   scale+24(FP), SI
-	MOVQ   zero+32(FP), DI
-	MOVQ   steps+8(FP), R8
-	XORQ   DX, DX
+	MOVQ   scale+32(FP), BX
+	MOVQ   zero+40(FP), SI
+	MOVQ   steps+8(FP), DI
 	MOVQ   shift+16(FP), CX
-	MOVQ   $0x00000001, BX
-	SHLQ   CL, BX
-	INCQ   BX
-	SHRQ   $0x01, BX
-	MOVQ   x+48(FP), R9
-	MOVQ   rows+64(FP), R10
-	MOVQ   lanes+72(FP), R11
-	MOVQ   more+80(FP), R12
+	MOVQ   $0x00000001, R8
+	SHLQ   CL, R8
+	INCQ   R8
+	SHRQ   $0x01, R8
+	MOVQ   x+56(FP), R9
+	MOVQ   rows+72(FP), DX
+	MOVQ   lanes+80(FP), R10
+	MOVQ   more+88(FP), R11
 	VXORPS X4, X4, X4
-	MOVQ   xRow+56(FP), R13
-	CMPQ   R10, $0x00000004
+	MOVQ   xRow+64(FP), R12
+	CMPQ   DX, $0x00000004
 	JLT    fewer1
 
 column2:
-	TESTQ   R12, R12
+	TESTQ   R11, R11
 	JEQ     begin3
-	VMOVUPS (R11), Z5
-	VMOVUPS 64(R11), Z6
-	VMOVUPS 128(R11), Z7
-	VMOVUPS 192(R11), Z8
-	VMOVUPS 1024(R11), Z9
-	VMOVUPS 1088(R11), Z10
-	VMOVUPS 1152(R11), Z11
-	VMOVUPS 1216(R11), Z12
-	VMOVUPS 2048(R11), Z13
-	VMOVUPS 2112(R11), Z14
-	VMOVUPS 2176(R11), Z15
-	VMOVUPS 2240(R11), Z16
-	VMOVUPS 3072(R11), Z17
-	VMOVUPS 3136(R11), Z18
-	VMOVUPS 3200(R11), Z19
-	VMOVUPS 3264(R11), Z20
+	VMOVUPS (R10), Z5
+	VMOVUPS 64(R10), Z6
+	VMOVUPS 128(R10), Z7
+	VMOVUPS 192(R10), Z8
+	VMOVUPS 1024(R10), Z9
+	VMOVUPS 1088(R10), Z10
+	VMOVUPS 1152(R10), Z11
+	VMOVUPS 1216(R10), Z12
+	VMOVUPS 2048(R10), Z13
+	VMOVUPS 2112(R10), Z14
+	VMOVUPS 2176(R10), Z15
+	VMOVUPS 2240(R10), Z16
+	VMOVUPS 3072(R10), Z17
+	VMOVUPS 3136(R10), Z18
+	VMOVUPS 3200(R10), Z19
+	VMOVUPS 3264(R10), Z20
 	JMP     begun4
 
 begin3:
@@ -66,29 +65,30 @@ begin3:
 	VMOVAPS Z4, Z20
 
 begun4:
-	MOVQ  R9, R10
-	LEAQ  (R10)(R13*2), R14
-	ADDQ  R13, R14
-	TESTQ DI, DI
+	MOVQ  R9, R13
+	LEAQ  (R13)(R12*2), R14
+	ADDQ  R12, R14
+	TESTQ SI, SI
 	JEQ   none5
+	XORQ  DX, DX
 
 group9:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end8
-	MOVQ         BX, R15
-	CMPQ         R15, R8
-	CMOVQGT      R8, R15
-	SUBQ         R15, R8
+	MOVQ         R8, R15
+	CMPQ         R15, DI
+	CMOVQGT      DI, R15
+	SUBQ         R15, DI
 	MOVQ         DX, BP
 	SHRQ         CL, BP
 	INCQ         DX
-	VBROADCASTSS (SI)(BP*4), Z0
-	VBROADCASTSS (DI)(BP*4), Z1
+	VBROADCASTSS (BX)(BP*4), Z0
+	VBROADCASTSS (SI)(BP*4), Z1
 	MOVQ         DX, BP
 	SHRQ         CL, BP
 	INCQ         DX
-	VBROADCASTSS (SI)(BP*4), Z2
-	VBROADCASTSS (DI)(BP*4), Z3
+	VBROADCASTSS (BX)(BP*4), Z2
+	VBROADCASTSS (SI)(BP*4), Z3
 	LEAQ         -2(DX)(R15*2), DX
 
 stripe7:
@@ -97,11 +97,11 @@ stripe7:
 	VCVTDQ2PS  Z21, Z21
 	VSUBPS     Z1, Z21, Z21
 	VMULPS     Z0, Z21, Z21
-	VMULPS     (R10), Z21, Z22
+	VMULPS     (R13), Z21, Z22
 	VADDPS     Z22, Z5, Z5
-	VMULPS     (R10)(R13*1), Z21, Z22
+	VMULPS     (R13)(R12*1), Z21, Z22
 	VADDPS     Z22, Z9, Z9
-	VMULPS     (R10)(R13*2), Z21, Z22
+	VMULPS     (R13)(R12*2), Z21, Z22
 	VADDPS     Z22, Z13, Z13
 	VMULPS     (R14), Z21, Z21
 	VADDPS     Z21, Z17, Z17
@@ -109,11 +109,11 @@ stripe7:
 	VCVTDQ2PS  Z21, Z21
 	VSUBPS     Z1, Z21, Z21
 	VMULPS     Z0, Z21, Z21
-	VMULPS     64(R10), Z21, Z22
+	VMULPS     64(R13), Z21, Z22
 	VADDPS     Z22, Z6, Z6
-	VMULPS     64(R10)(R13*1), Z21, Z22
+	VMULPS     64(R13)(R12*1), Z21, Z22
 	VADDPS     Z22, Z10, Z10
-	VMULPS     64(R10)(R13*2), Z21, Z22
+	VMULPS     64(R13)(R12*2), Z21, Z22
 	VADDPS     Z22, Z14, Z14
 	VMULPS     64(R14), Z21, Z21
 	VADDPS     Z21, Z18, Z18
@@ -121,11 +121,11 @@ stripe7:
 	VCVTDQ2PS  Z21, Z21
 	VSUBPS     Z3, Z21, Z21
 	VMULPS     Z2, Z21, Z21
-	VMULPS     128(R10), Z21, Z22
+	VMULPS     128(R13), Z21, Z22
 	VADDPS     Z22, Z7, Z7
-	VMULPS     128(R10)(R13*1), Z21, Z22
+	VMULPS     128(R13)(R12*1), Z21, Z22
 	VADDPS     Z22, Z11, Z11
-	VMULPS     128(R10)(R13*2), Z21, Z22
+	VMULPS     128(R13)(R12*2), Z21, Z22
 	VADDPS     Z22, Z15, Z15
 	VMULPS     128(R14), Z21, Z21
 	VADDPS     Z21, Z19, Z19
@@ -133,269 +133,276 @@ stripe7:
 	VCVTDQ2PS  Z21, Z21
 	VSUBPS     Z3, Z21, Z21
 	VMULPS     Z2, Z21, Z21
-	VMULPS     192(R10), Z21, Z22
+	VMULPS     192(R13), Z21, Z22
 	VADDPS     Z22, Z8, Z8
-	VMULPS     192(R10)(R13*1), Z21, Z22
+	VMULPS     192(R13)(R12*1), Z21, Z22
 	VADDPS     Z22, Z12, Z12
-	VMULPS     192(R10)(R13*2), Z21, Z22
+	VMULPS     192(R13)(R12*2), Z21, Z22
 	VADDPS     Z22, Z16, Z16
 	VMULPS     192(R14), Z21, Z21
 	VADDPS     Z21, Z20, Z20
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x00000100, R10
+	ADDQ       $0x00000100, R13
 	ADDQ       $0x00000100, R14
 	DECQ       R15
 	JNE        stripe7
 	JMP        group9
 
 end8:
-	MOVQ         rest+120(FP), R8
-	TESTQ        R8, R8
+	MOVQ         rest+128(FP), DI
+	TESTQ        DI, DI
 	JEQ          whole10
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z0
-	VBROADCASTSS (DI)(R15*4), Z1
+	VBROADCASTSS (BX)(R15*4), Z0
+	VBROADCASTSS (SI)(R15*4), Z1
 	VPMOVSXBD.Z  (AX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
-	VMULPS       (R10), Z2, Z3
-	VADDPS       Z3, Z5, K1, Z5
-	VMULPS       (R10)(R13*1), Z2, Z3
-	VADDPS       Z3, Z9, K1, Z9
-	VMULPS       (R10)(R13*2), Z2, Z3
-	VADDPS       Z3, Z13, K1, Z13
+	VMOVAPS.Z    Z2, K1, Z2
+	VMULPS       (R13), Z2, Z3
+	VADDPS       Z3, Z5, Z5
+	VMULPS       (R13)(R12*1), Z2, Z3
+	VADDPS       Z3, Z9, Z9
+	VMULPS       (R13)(R12*2), Z2, Z3
+	VADDPS       Z3, Z13, Z13
 	VMULPS       (R14), Z2, Z2
-	VADDPS       Z2, Z17, K1, Z17
+	VADDPS       Z2, Z17, Z17
 	VPMOVSXBD.Z  16(AX), K2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
-	VMULPS       64(R10), Z2, Z0
-	VADDPS       Z0, Z6, K2, Z6
-	VMULPS       64(R10)(R13*1), Z2, Z0
-	VADDPS       Z0, Z10, K2, Z10
-	VMULPS       64(R10)(R13*2), Z2, Z0
-	VADDPS       Z0, Z14, K2, Z14
+	VMOVAPS.Z    Z2, K2, Z2
+	VMULPS       64(R13), Z2, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R13)(R12*1), Z2, Z0
+	VADDPS       Z0, Z10, Z10
+	VMULPS       64(R13)(R12*2), Z2, Z0
+	VADDPS       Z0, Z14, Z14
 	VMULPS       64(R14), Z2, Z0
-	VADDPS       Z0, Z18, K2, Z18
-	TESTQ        R8, R8
+	VADDPS       Z0, Z18, Z18
+	TESTQ        DI, DI
 	JEQ          whole10
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
-	MOVQ         DX, R15
-	SHRQ         CL, R15
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z2
-	VBROADCASTSS (DI)(R15*4), Z3
+	VBROADCASTSS (BX)(DI*4), Z2
+	VBROADCASTSS (SI)(DI*4), Z3
 	VPMOVSXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
-	VMULPS       128(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z11, K1, Z11
-	VMULPS       128(R10)(R13*2), Z0, Z1
-	VADDPS       Z1, Z15, K1, Z15
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       128(R13), Z0, Z1
+	VADDPS       Z1, Z7, Z7
+	VMULPS       128(R13)(R12*1), Z0, Z1
+	VADDPS       Z1, Z11, Z11
+	VMULPS       128(R13)(R12*2), Z0, Z1
+	VADDPS       Z1, Z15, Z15
 	VMULPS       128(R14), Z0, Z0
-	VADDPS       Z0, Z19, K1, Z19
+	VADDPS       Z0, Z19, Z19
 	VPMOVSXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
-	VMULPS       192(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z12, K2, Z12
-	VMULPS       192(R10)(R13*2), Z0, Z1
-	VADDPS       Z1, Z16, K2, Z16
+	VMOVAPS.Z    Z0, K2, Z0
+	VMULPS       192(R13), Z0, Z1
+	VADDPS       Z1, Z8, Z8
+	VMULPS       192(R13)(R12*1), Z0, Z1
+	VADDPS       Z1, Z12, Z12
+	VMULPS       192(R13)(R12*2), Z0, Z1
+	VADDPS       Z1, Z16, Z16
 	VMULPS       192(R14), Z0, Z0
-	VADDPS       Z0, Z20, K2, Z20
-	TESTQ        R8, R8
+	VADDPS       Z0, Z20, Z20
 
 whole10:
 	JMP made6
 
 none5:
+	XORQ DX, DX
+
 group13:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end12
-	MOVQ         BX, DI
-	CMPQ         DI, R8
-	CMOVQGT      R8, DI
-	SUBQ         DI, R8
+	MOVQ         R8, SI
+	CMPQ         SI, DI
+	CMOVQGT      DI, SI
+	SUBQ         SI, DI
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z0
+	VBROADCASTSS (BX)(R15*4), Z0
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z2
-	LEAQ         -2(DX)(DI*2), DX
+	VBROADCASTSS (BX)(R15*4), Z2
+	LEAQ         -2(DX)(SI*2), DX
 
 stripe11:
 	PREFETCHT0 2048(AX)
 	VPMOVSXBD  (AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z0, Z1, Z1
-	VMULPS     (R10), Z1, Z3
+	VMULPS     (R13), Z1, Z3
 	VADDPS     Z3, Z5, Z5
-	VMULPS     (R10)(R13*1), Z1, Z3
+	VMULPS     (R13)(R12*1), Z1, Z3
 	VADDPS     Z3, Z9, Z9
-	VMULPS     (R10)(R13*2), Z1, Z3
+	VMULPS     (R13)(R12*2), Z1, Z3
 	VADDPS     Z3, Z13, Z13
 	VMULPS     (R14), Z1, Z1
 	VADDPS     Z1, Z17, Z17
 	VPMOVSXBD  16(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z0, Z1, Z1
-	VMULPS     64(R10), Z1, Z3
+	VMULPS     64(R13), Z1, Z3
 	VADDPS     Z3, Z6, Z6
-	VMULPS     64(R10)(R13*1), Z1, Z3
+	VMULPS     64(R13)(R12*1), Z1, Z3
 	VADDPS     Z3, Z10, Z10
-	VMULPS     64(R10)(R13*2), Z1, Z3
+	VMULPS     64(R13)(R12*2), Z1, Z3
 	VADDPS     Z3, Z14, Z14
 	VMULPS     64(R14), Z1, Z1
 	VADDPS     Z1, Z18, Z18
 	VPMOVSXBD  32(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z2, Z1, Z1
-	VMULPS     128(R10), Z1, Z3
+	VMULPS     128(R13), Z1, Z3
 	VADDPS     Z3, Z7, Z7
-	VMULPS     128(R10)(R13*1), Z1, Z3
+	VMULPS     128(R13)(R12*1), Z1, Z3
 	VADDPS     Z3, Z11, Z11
-	VMULPS     128(R10)(R13*2), Z1, Z3
+	VMULPS     128(R13)(R12*2), Z1, Z3
 	VADDPS     Z3, Z15, Z15
 	VMULPS     128(R14), Z1, Z1
 	VADDPS     Z1, Z19, Z19
 	VPMOVSXBD  48(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z2, Z1, Z1
-	VMULPS     192(R10), Z1, Z3
+	VMULPS     192(R13), Z1, Z3
 	VADDPS     Z3, Z8, Z8
-	VMULPS     192(R10)(R13*1), Z1, Z3
+	VMULPS     192(R13)(R12*1), Z1, Z3
 	VADDPS     Z3, Z12, Z12
-	VMULPS     192(R10)(R13*2), Z1, Z3
+	VMULPS     192(R13)(R12*2), Z1, Z3
 	VADDPS     Z3, Z16, Z16
 	VMULPS     192(R14), Z1, Z1
 	VADDPS     Z1, Z20, Z20
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x00000100, R10
+	ADDQ       $0x00000100, R13
 	ADDQ       $0x00000100, R14
-	DECQ       DI
+	DECQ       SI
 	JNE        stripe11
 	JMP        group13
 
 end12:
-	MOVQ         rest+120(FP), DI
-	TESTQ        DI, DI
+	MOVQ         rest+128(FP), SI
+	TESTQ        SI, SI
 	JEQ          whole14
-	KMOVW        DI, K1
-	SHRQ         $0x10, DI
-	KMOVW        DI, K2
-	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	KMOVW        SI, K1
+	SHRQ         $0x10, SI
+	KMOVW        SI, K2
+	SHRQ         $0x10, SI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z0
+	VBROADCASTSS (BX)(DI*4), Z0
 	VPMOVSXBD.Z  (AX), K1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMULPS       (R10), Z1, Z2
-	VADDPS       Z2, Z5, K1, Z5
-	VMULPS       (R10)(R13*1), Z1, Z2
-	VADDPS       Z2, Z9, K1, Z9
-	VMULPS       (R10)(R13*2), Z1, Z2
-	VADDPS       Z2, Z13, K1, Z13
+	VMOVAPS.Z    Z1, K1, Z1
+	VMULPS       (R13), Z1, Z2
+	VADDPS       Z2, Z5, Z5
+	VMULPS       (R13)(R12*1), Z1, Z2
+	VADDPS       Z2, Z9, Z9
+	VMULPS       (R13)(R12*2), Z1, Z2
+	VADDPS       Z2, Z13, Z13
 	VMULPS       (R14), Z1, Z1
-	VADDPS       Z1, Z17, K1, Z17
+	VADDPS       Z1, Z17, Z17
 	VPMOVSXBD.Z  16(AX), K2, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMULPS       64(R10), Z1, Z0
-	VADDPS       Z0, Z6, K2, Z6
-	VMULPS       64(R10)(R13*1), Z1, Z0
-	VADDPS       Z0, Z10, K2, Z10
-	VMULPS       64(R10)(R13*2), Z1, Z0
-	VADDPS       Z0, Z14, K2, Z14
+	VMOVAPS.Z    Z1, K2, Z1
+	VMULPS       64(R13), Z1, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R13)(R12*1), Z1, Z0
+	VADDPS       Z0, Z10, Z10
+	VMULPS       64(R13)(R12*2), Z1, Z0
+	VADDPS       Z0, Z14, Z14
 	VMULPS       64(R14), Z1, Z0
-	VADDPS       Z0, Z18, K2, Z18
-	TESTQ        DI, DI
+	VADDPS       Z0, Z18, Z18
+	TESTQ        SI, SI
 	JEQ          whole14
-	KMOVW        DI, K1
-	SHRQ         $0x10, DI
-	KMOVW        DI, K2
-	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	KMOVW        SI, K1
+	SHRQ         $0x10, SI
+	KMOVW        SI, K2
+	SHRQ         $0x10, SI
+	MOVQ         DX, SI
+	SHRQ         CL, SI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (BX)(SI*4), Z2
 	VPMOVSXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
-	VMULPS       128(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z11, K1, Z11
-	VMULPS       128(R10)(R13*2), Z0, Z1
-	VADDPS       Z1, Z15, K1, Z15
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       128(R13), Z0, Z1
+	VADDPS       Z1, Z7, Z7
+	VMULPS       128(R13)(R12*1), Z0, Z1
+	VADDPS       Z1, Z11, Z11
+	VMULPS       128(R13)(R12*2), Z0, Z1
+	VADDPS       Z1, Z15, Z15
 	VMULPS       128(R14), Z0, Z0
-	VADDPS       Z0, Z19, K1, Z19
+	VADDPS       Z0, Z19, Z19
 	VPMOVSXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
-	VMULPS       192(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z12, K2, Z12
-	VMULPS       192(R10)(R13*2), Z0, Z1
-	VADDPS       Z1, Z16, K2, Z16
+	VMOVAPS.Z    Z0, K2, Z0
+	VMULPS       192(R13), Z0, Z1
+	VADDPS       Z1, Z8, Z8
+	VMULPS       192(R13)(R12*1), Z0, Z1
+	VADDPS       Z1, Z12, Z12
+	VMULPS       192(R13)(R12*2), Z0, Z1
+	VADDPS       Z1, Z16, Z16
 	VMULPS       192(R14), Z0, Z0
-	VADDPS       Z0, Z20, K2, Z20
-	TESTQ        DI, DI
+	VADDPS       Z0, Z20, Z20
 
 whole14:
 made6:
-	VMOVUPS Z5, (R11)
-	VMOVUPS Z6, 64(R11)
-	VMOVUPS Z7, 128(R11)
-	VMOVUPS Z8, 192(R11)
-	VMOVUPS Z9, 1024(R11)
-	VMOVUPS Z10, 1088(R11)
-	VMOVUPS Z11, 1152(R11)
-	VMOVUPS Z12, 1216(R11)
-	VMOVUPS Z13, 2048(R11)
-	VMOVUPS Z14, 2112(R11)
-	VMOVUPS Z15, 2176(R11)
-	VMOVUPS Z16, 2240(R11)
-	VMOVUPS Z17, 3072(R11)
-	VMOVUPS Z18, 3136(R11)
-	VMOVUPS Z19, 3200(R11)
-	VMOVUPS Z20, 3264(R11)
-	DECQ    columns+88(FP)
+	VMOVUPS Z5, (R10)
+	VMOVUPS Z6, 64(R10)
+	VMOVUPS Z7, 128(R10)
+	VMOVUPS Z8, 192(R10)
+	VMOVUPS Z9, 1024(R10)
+	VMOVUPS Z10, 1088(R10)
+	VMOVUPS Z11, 1152(R10)
+	VMOVUPS Z12, 1216(R10)
+	VMOVUPS Z13, 2048(R10)
+	VMOVUPS Z14, 2112(R10)
+	VMOVUPS Z15, 2176(R10)
+	VMOVUPS Z16, 2240(R10)
+	VMOVUPS Z17, 3072(R10)
+	VMOVUPS Z18, 3136(R10)
+	VMOVUPS Z19, 3200(R10)
+	VMOVUPS Z20, 3264(R10)
+	ADDQ    $0x00000100, R10
+	DECQ    columns+96(FP)
 	JLE     end15
-	MOVQ    qRow+96(FP), AX
+	MOVQ    qRow+104(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
-	MOVQ    scaleRow+104(FP), SI
-	ADDQ    scale+24(FP), SI
-	MOVQ    SI, scale+24(FP)
-	MOVQ    zeroRow+112(FP), DI
-	ADDQ    zero+32(FP), DI
-	MOVQ    DI, zero+32(FP)
-	ADDQ    $0x00000100, R11
-	MOVQ    steps+8(FP), R8
-	XORQ    DX, DX
+	MOVQ    scaleRow+112(FP), BX
+	ADDQ    scale+32(FP), BX
+	MOVQ    BX, scale+32(FP)
+	MOVQ    zeroRow+120(FP), SI
+	ADDQ    zero+40(FP), SI
+	MOVQ    SI, zero+40(FP)
+	MOVQ    steps+8(FP), DI
 	JMP     column2
 
 end15:
@@ -403,24 +410,24 @@ end15:
 	RET
 
 fewer1:
-	CMPQ R10, $0x00000003
+	CMPQ DX, $0x00000003
 	JLT  fewer16
 
 column17:
-	TESTQ   R12, R12
+	TESTQ   R11, R11
 	JEQ     begin18
-	VMOVUPS (R11), Z5
-	VMOVUPS 64(R11), Z6
-	VMOVUPS 128(R11), Z7
-	VMOVUPS 192(R11), Z8
-	VMOVUPS 1024(R11), Z9
-	VMOVUPS 1088(R11), Z10
-	VMOVUPS 1152(R11), Z11
-	VMOVUPS 1216(R11), Z12
-	VMOVUPS 2048(R11), Z13
-	VMOVUPS 2112(R11), Z14
-	VMOVUPS 2176(R11), Z15
-	VMOVUPS 2240(R11), Z16
+	VMOVUPS (R10), Z5
+	VMOVUPS 64(R10), Z6
+	VMOVUPS 128(R10), Z7
+	VMOVUPS 192(R10), Z8
+	VMOVUPS 1024(R10), Z9
+	VMOVUPS 1088(R10), Z10
+	VMOVUPS 1152(R10), Z11
+	VMOVUPS 1216(R10), Z12
+	VMOVUPS 2048(R10), Z13
+	VMOVUPS 2112(R10), Z14
+	VMOVUPS 2176(R10), Z15
+	VMOVUPS 2240(R10), Z16
 	JMP     begun19
 
 begin18:
@@ -438,27 +445,28 @@ begin18:
 	VMOVAPS Z4, Z16
 
 begun19:
-	MOVQ  R9, R10
-	TESTQ DI, DI
+	MOVQ  R9, R13
+	TESTQ SI, SI
 	JEQ   none20
+	XORQ  DX, DX
 
 group24:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end23
-	MOVQ         BX, R14
-	CMPQ         R14, R8
-	CMOVQGT      R8, R14
-	SUBQ         R14, R8
+	MOVQ         R8, R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	SUBQ         R14, DI
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z0
-	VBROADCASTSS (DI)(R15*4), Z1
+	VBROADCASTSS (BX)(R15*4), Z0
+	VBROADCASTSS (SI)(R15*4), Z1
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z2
-	VBROADCASTSS (DI)(R15*4), Z3
+	VBROADCASTSS (BX)(R15*4), Z2
+	VBROADCASTSS (SI)(R15*4), Z3
 	LEAQ         -2(DX)(R14*2), DX
 
 stripe22:
@@ -467,267 +475,274 @@ stripe22:
 	VCVTDQ2PS  Z17, Z17
 	VSUBPS     Z1, Z17, Z17
 	VMULPS     Z0, Z17, Z17
-	VMULPS     (R10), Z17, Z18
+	VMULPS     (R13), Z17, Z18
 	VADDPS     Z18, Z5, Z5
-	VMULPS     (R10)(R13*1), Z17, Z18
+	VMULPS     (R13)(R12*1), Z17, Z18
 	VADDPS     Z18, Z9, Z9
-	VMULPS     (R10)(R13*2), Z17, Z17
+	VMULPS     (R13)(R12*2), Z17, Z17
 	VADDPS     Z17, Z13, Z13
 	VPMOVSXBD  16(AX), Z17
 	VCVTDQ2PS  Z17, Z17
 	VSUBPS     Z1, Z17, Z17
 	VMULPS     Z0, Z17, Z17
-	VMULPS     64(R10), Z17, Z18
+	VMULPS     64(R13), Z17, Z18
 	VADDPS     Z18, Z6, Z6
-	VMULPS     64(R10)(R13*1), Z17, Z18
+	VMULPS     64(R13)(R12*1), Z17, Z18
 	VADDPS     Z18, Z10, Z10
-	VMULPS     64(R10)(R13*2), Z17, Z17
+	VMULPS     64(R13)(R12*2), Z17, Z17
 	VADDPS     Z17, Z14, Z14
 	VPMOVSXBD  32(AX), Z17
 	VCVTDQ2PS  Z17, Z17
 	VSUBPS     Z3, Z17, Z17
 	VMULPS     Z2, Z17, Z17
-	VMULPS     128(R10), Z17, Z18
+	VMULPS     128(R13), Z17, Z18
 	VADDPS     Z18, Z7, Z7
-	VMULPS     128(R10)(R13*1), Z17, Z18
+	VMULPS     128(R13)(R12*1), Z17, Z18
 	VADDPS     Z18, Z11, Z11
-	VMULPS     128(R10)(R13*2), Z17, Z17
+	VMULPS     128(R13)(R12*2), Z17, Z17
 	VADDPS     Z17, Z15, Z15
 	VPMOVSXBD  48(AX), Z17
 	VCVTDQ2PS  Z17, Z17
 	VSUBPS     Z3, Z17, Z17
 	VMULPS     Z2, Z17, Z17
-	VMULPS     192(R10), Z17, Z18
+	VMULPS     192(R13), Z17, Z18
 	VADDPS     Z18, Z8, Z8
-	VMULPS     192(R10)(R13*1), Z17, Z18
+	VMULPS     192(R13)(R12*1), Z17, Z18
 	VADDPS     Z18, Z12, Z12
-	VMULPS     192(R10)(R13*2), Z17, Z17
+	VMULPS     192(R13)(R12*2), Z17, Z17
 	VADDPS     Z17, Z16, Z16
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x00000100, R10
+	ADDQ       $0x00000100, R13
 	DECQ       R14
 	JNE        stripe22
 	JMP        group24
 
 end23:
-	MOVQ         rest+120(FP), R8
-	TESTQ        R8, R8
+	MOVQ         rest+128(FP), DI
+	TESTQ        DI, DI
 	JEQ          whole25
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z0
-	VBROADCASTSS (DI)(R14*4), Z1
+	VBROADCASTSS (BX)(R14*4), Z0
+	VBROADCASTSS (SI)(R14*4), Z1
 	VPMOVSXBD.Z  (AX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
-	VMULPS       (R10), Z2, Z3
-	VADDPS       Z3, Z5, K1, Z5
-	VMULPS       (R10)(R13*1), Z2, Z3
-	VADDPS       Z3, Z9, K1, Z9
-	VMULPS       (R10)(R13*2), Z2, Z2
-	VADDPS       Z2, Z13, K1, Z13
+	VMOVAPS.Z    Z2, K1, Z2
+	VMULPS       (R13), Z2, Z3
+	VADDPS       Z3, Z5, Z5
+	VMULPS       (R13)(R12*1), Z2, Z3
+	VADDPS       Z3, Z9, Z9
+	VMULPS       (R13)(R12*2), Z2, Z2
+	VADDPS       Z2, Z13, Z13
 	VPMOVSXBD.Z  16(AX), K2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
-	VMULPS       64(R10), Z2, Z0
-	VADDPS       Z0, Z6, K2, Z6
-	VMULPS       64(R10)(R13*1), Z2, Z0
-	VADDPS       Z0, Z10, K2, Z10
-	VMULPS       64(R10)(R13*2), Z2, Z0
-	VADDPS       Z0, Z14, K2, Z14
-	TESTQ        R8, R8
+	VMOVAPS.Z    Z2, K2, Z2
+	VMULPS       64(R13), Z2, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R13)(R12*1), Z2, Z0
+	VADDPS       Z0, Z10, Z10
+	VMULPS       64(R13)(R12*2), Z2, Z0
+	VADDPS       Z0, Z14, Z14
+	TESTQ        DI, DI
 	JEQ          whole25
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
-	MOVQ         DX, R14
-	SHRQ         CL, R14
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z2
-	VBROADCASTSS (DI)(R14*4), Z3
+	VBROADCASTSS (BX)(DI*4), Z2
+	VBROADCASTSS (SI)(DI*4), Z3
 	VPMOVSXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
-	VMULPS       128(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z11, K1, Z11
-	VMULPS       128(R10)(R13*2), Z0, Z0
-	VADDPS       Z0, Z15, K1, Z15
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       128(R13), Z0, Z1
+	VADDPS       Z1, Z7, Z7
+	VMULPS       128(R13)(R12*1), Z0, Z1
+	VADDPS       Z1, Z11, Z11
+	VMULPS       128(R13)(R12*2), Z0, Z0
+	VADDPS       Z0, Z15, Z15
 	VPMOVSXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
-	VMULPS       192(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z12, K2, Z12
-	VMULPS       192(R10)(R13*2), Z0, Z0
-	VADDPS       Z0, Z16, K2, Z16
-	TESTQ        R8, R8
+	VMOVAPS.Z    Z0, K2, Z0
+	VMULPS       192(R13), Z0, Z1
+	VADDPS       Z1, Z8, Z8
+	VMULPS       192(R13)(R12*1), Z0, Z1
+	VADDPS       Z1, Z12, Z12
+	VMULPS       192(R13)(R12*2), Z0, Z0
+	VADDPS       Z0, Z16, Z16
 
 whole25:
 	JMP made21
 
 none20:
+	XORQ DX, DX
+
 group28:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end27
-	MOVQ         BX, DI
-	CMPQ         DI, R8
-	CMOVQGT      R8, DI
-	SUBQ         DI, R8
+	MOVQ         R8, SI
+	CMPQ         SI, DI
+	CMOVQGT      DI, SI
+	SUBQ         SI, DI
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (BX)(R14*4), Z0
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z2
-	LEAQ         -2(DX)(DI*2), DX
+	VBROADCASTSS (BX)(R14*4), Z2
+	LEAQ         -2(DX)(SI*2), DX
 
 stripe26:
 	PREFETCHT0 2048(AX)
 	VPMOVSXBD  (AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z0, Z1, Z1
-	VMULPS     (R10), Z1, Z3
+	VMULPS     (R13), Z1, Z3
 	VADDPS     Z3, Z5, Z5
-	VMULPS     (R10)(R13*1), Z1, Z3
+	VMULPS     (R13)(R12*1), Z1, Z3
 	VADDPS     Z3, Z9, Z9
-	VMULPS     (R10)(R13*2), Z1, Z1
+	VMULPS     (R13)(R12*2), Z1, Z1
 	VADDPS     Z1, Z13, Z13
 	VPMOVSXBD  16(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z0, Z1, Z1
-	VMULPS     64(R10), Z1, Z3
+	VMULPS     64(R13), Z1, Z3
 	VADDPS     Z3, Z6, Z6
-	VMULPS     64(R10)(R13*1), Z1, Z3
+	VMULPS     64(R13)(R12*1), Z1, Z3
 	VADDPS     Z3, Z10, Z10
-	VMULPS     64(R10)(R13*2), Z1, Z1
+	VMULPS     64(R13)(R12*2), Z1, Z1
 	VADDPS     Z1, Z14, Z14
 	VPMOVSXBD  32(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z2, Z1, Z1
-	VMULPS     128(R10), Z1, Z3
+	VMULPS     128(R13), Z1, Z3
 	VADDPS     Z3, Z7, Z7
-	VMULPS     128(R10)(R13*1), Z1, Z3
+	VMULPS     128(R13)(R12*1), Z1, Z3
 	VADDPS     Z3, Z11, Z11
-	VMULPS     128(R10)(R13*2), Z1, Z1
+	VMULPS     128(R13)(R12*2), Z1, Z1
 	VADDPS     Z1, Z15, Z15
 	VPMOVSXBD  48(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z2, Z1, Z1
-	VMULPS     192(R10), Z1, Z3
+	VMULPS     192(R13), Z1, Z3
 	VADDPS     Z3, Z8, Z8
-	VMULPS     192(R10)(R13*1), Z1, Z3
+	VMULPS     192(R13)(R12*1), Z1, Z3
 	VADDPS     Z3, Z12, Z12
-	VMULPS     192(R10)(R13*2), Z1, Z1
+	VMULPS     192(R13)(R12*2), Z1, Z1
 	VADDPS     Z1, Z16, Z16
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x00000100, R10
-	DECQ       DI
+	ADDQ       $0x00000100, R13
+	DECQ       SI
 	JNE        stripe26
 	JMP        group28
 
 end27:
-	MOVQ         rest+120(FP), DI
-	TESTQ        DI, DI
+	MOVQ         rest+128(FP), SI
+	TESTQ        SI, SI
 	JEQ          whole29
-	KMOVW        DI, K1
-	SHRQ         $0x10, DI
-	KMOVW        DI, K2
-	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	KMOVW        SI, K1
+	SHRQ         $0x10, SI
+	KMOVW        SI, K2
+	SHRQ         $0x10, SI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z0
+	VBROADCASTSS (BX)(DI*4), Z0
 	VPMOVSXBD.Z  (AX), K1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMULPS       (R10), Z1, Z2
-	VADDPS       Z2, Z5, K1, Z5
-	VMULPS       (R10)(R13*1), Z1, Z2
-	VADDPS       Z2, Z9, K1, Z9
-	VMULPS       (R10)(R13*2), Z1, Z1
-	VADDPS       Z1, Z13, K1, Z13
+	VMOVAPS.Z    Z1, K1, Z1
+	VMULPS       (R13), Z1, Z2
+	VADDPS       Z2, Z5, Z5
+	VMULPS       (R13)(R12*1), Z1, Z2
+	VADDPS       Z2, Z9, Z9
+	VMULPS       (R13)(R12*2), Z1, Z1
+	VADDPS       Z1, Z13, Z13
 	VPMOVSXBD.Z  16(AX), K2, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMULPS       64(R10), Z1, Z0
-	VADDPS       Z0, Z6, K2, Z6
-	VMULPS       64(R10)(R13*1), Z1, Z0
-	VADDPS       Z0, Z10, K2, Z10
-	VMULPS       64(R10)(R13*2), Z1, Z0
-	VADDPS       Z0, Z14, K2, Z14
-	TESTQ        DI, DI
+	VMOVAPS.Z    Z1, K2, Z1
+	VMULPS       64(R13), Z1, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R13)(R12*1), Z1, Z0
+	VADDPS       Z0, Z10, Z10
+	VMULPS       64(R13)(R12*2), Z1, Z0
+	VADDPS       Z0, Z14, Z14
+	TESTQ        SI, SI
 	JEQ          whole29
-	KMOVW        DI, K1
-	SHRQ         $0x10, DI
-	KMOVW        DI, K2
-	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	KMOVW        SI, K1
+	SHRQ         $0x10, SI
+	KMOVW        SI, K2
+	SHRQ         $0x10, SI
+	MOVQ         DX, SI
+	SHRQ         CL, SI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (BX)(SI*4), Z2
 	VPMOVSXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
-	VMULPS       128(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z11, K1, Z11
-	VMULPS       128(R10)(R13*2), Z0, Z0
-	VADDPS       Z0, Z15, K1, Z15
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       128(R13), Z0, Z1
+	VADDPS       Z1, Z7, Z7
+	VMULPS       128(R13)(R12*1), Z0, Z1
+	VADDPS       Z1, Z11, Z11
+	VMULPS       128(R13)(R12*2), Z0, Z0
+	VADDPS       Z0, Z15, Z15
 	VPMOVSXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
-	VMULPS       192(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z12, K2, Z12
-	VMULPS       192(R10)(R13*2), Z0, Z0
-	VADDPS       Z0, Z16, K2, Z16
-	TESTQ        DI, DI
+	VMOVAPS.Z    Z0, K2, Z0
+	VMULPS       192(R13), Z0, Z1
+	VADDPS       Z1, Z8, Z8
+	VMULPS       192(R13)(R12*1), Z0, Z1
+	VADDPS       Z1, Z12, Z12
+	VMULPS       192(R13)(R12*2), Z0, Z0
+	VADDPS       Z0, Z16, Z16
 
 whole29:
 made21:
-	VMOVUPS Z5, (R11)
-	VMOVUPS Z6, 64(R11)
-	VMOVUPS Z7, 128(R11)
-	VMOVUPS Z8, 192(R11)
-	VMOVUPS Z9, 1024(R11)
-	VMOVUPS Z10, 1088(R11)
-	VMOVUPS Z11, 1152(R11)
-	VMOVUPS Z12, 1216(R11)
-	VMOVUPS Z13, 2048(R11)
-	VMOVUPS Z14, 2112(R11)
-	VMOVUPS Z15, 2176(R11)
-	VMOVUPS Z16, 2240(R11)
-	DECQ    columns+88(FP)
+	VMOVUPS Z5, (R10)
+	VMOVUPS Z6, 64(R10)
+	VMOVUPS Z7, 128(R10)
+	VMOVUPS Z8, 192(R10)
+	VMOVUPS Z9, 1024(R10)
+	VMOVUPS Z10, 1088(R10)
+	VMOVUPS Z11, 1152(R10)
+	VMOVUPS Z12, 1216(R10)
+	VMOVUPS Z13, 2048(R10)
+	VMOVUPS Z14, 2112(R10)
+	VMOVUPS Z15, 2176(R10)
+	VMOVUPS Z16, 2240(R10)
+	ADDQ    $0x00000100, R10
+	DECQ    columns+96(FP)
 	JLE     end30
-	MOVQ    qRow+96(FP), AX
+	MOVQ    qRow+104(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
-	MOVQ    scaleRow+104(FP), SI
-	ADDQ    scale+24(FP), SI
-	MOVQ    SI, scale+24(FP)
-	MOVQ    zeroRow+112(FP), DI
-	ADDQ    zero+32(FP), DI
-	MOVQ    DI, zero+32(FP)
-	ADDQ    $0x00000100, R11
-	MOVQ    steps+8(FP), R8
-	XORQ    DX, DX
+	MOVQ    scaleRow+112(FP), BX
+	ADDQ    scale+32(FP), BX
+	MOVQ    BX, scale+32(FP)
+	MOVQ    zeroRow+120(FP), SI
+	ADDQ    zero+40(FP), SI
+	MOVQ    SI, zero+40(FP)
+	MOVQ    steps+8(FP), DI
 	JMP     column17
 
 end30:
@@ -735,20 +750,20 @@ end30:
 	RET
 
 fewer16:
-	CMPQ R10, $0x00000002
+	CMPQ DX, $0x00000002
 	JLT  fewer31
 
 column32:
-	TESTQ   R12, R12
+	TESTQ   R11, R11
 	JEQ     begin33
-	VMOVUPS (R11), Z5
-	VMOVUPS 64(R11), Z6
-	VMOVUPS 128(R11), Z7
-	VMOVUPS 192(R11), Z8
-	VMOVUPS 1024(R11), Z9
-	VMOVUPS 1088(R11), Z10
-	VMOVUPS 1152(R11), Z11
-	VMOVUPS 1216(R11), Z12
+	VMOVUPS (R10), Z5
+	VMOVUPS 64(R10), Z6
+	VMOVUPS 128(R10), Z7
+	VMOVUPS 192(R10), Z8
+	VMOVUPS 1024(R10), Z9
+	VMOVUPS 1088(R10), Z10
+	VMOVUPS 1152(R10), Z11
+	VMOVUPS 1216(R10), Z12
 	JMP     begun34
 
 begin33:
@@ -762,27 +777,28 @@ begin33:
 	VMOVAPS Z4, Z12
 
 begun34:
-	MOVQ  R9, R10
-	TESTQ DI, DI
+	MOVQ  R9, R13
+	TESTQ SI, SI
 	JEQ   none35
+	XORQ  DX, DX
 
 group39:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end38
-	MOVQ         BX, R14
-	CMPQ         R14, R8
-	CMOVQGT      R8, R14
-	SUBQ         R14, R8
+	MOVQ         R8, R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	SUBQ         R14, DI
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z0
-	VBROADCASTSS (DI)(R15*4), Z1
+	VBROADCASTSS (BX)(R15*4), Z0
+	VBROADCASTSS (SI)(R15*4), Z1
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z2
-	VBROADCASTSS (DI)(R15*4), Z3
+	VBROADCASTSS (BX)(R15*4), Z2
+	VBROADCASTSS (SI)(R15*4), Z3
 	LEAQ         -2(DX)(R14*2), DX
 
 stripe37:
@@ -791,231 +807,238 @@ stripe37:
 	VCVTDQ2PS  Z13, Z13
 	VSUBPS     Z1, Z13, Z13
 	VMULPS     Z0, Z13, Z13
-	VMULPS     (R10), Z13, Z14
+	VMULPS     (R13), Z13, Z14
 	VADDPS     Z14, Z5, Z5
-	VMULPS     (R10)(R13*1), Z13, Z13
+	VMULPS     (R13)(R12*1), Z13, Z13
 	VADDPS     Z13, Z9, Z9
 	VPMOVSXBD  16(AX), Z13
 	VCVTDQ2PS  Z13, Z13
 	VSUBPS     Z1, Z13, Z13
 	VMULPS     Z0, Z13, Z13
-	VMULPS     64(R10), Z13, Z14
+	VMULPS     64(R13), Z13, Z14
 	VADDPS     Z14, Z6, Z6
-	VMULPS     64(R10)(R13*1), Z13, Z13
+	VMULPS     64(R13)(R12*1), Z13, Z13
 	VADDPS     Z13, Z10, Z10
 	VPMOVSXBD  32(AX), Z13
 	VCVTDQ2PS  Z13, Z13
 	VSUBPS     Z3, Z13, Z13
 	VMULPS     Z2, Z13, Z13
-	VMULPS     128(R10), Z13, Z14
+	VMULPS     128(R13), Z13, Z14
 	VADDPS     Z14, Z7, Z7
-	VMULPS     128(R10)(R13*1), Z13, Z13
+	VMULPS     128(R13)(R12*1), Z13, Z13
 	VADDPS     Z13, Z11, Z11
 	VPMOVSXBD  48(AX), Z13
 	VCVTDQ2PS  Z13, Z13
 	VSUBPS     Z3, Z13, Z13
 	VMULPS     Z2, Z13, Z13
-	VMULPS     192(R10), Z13, Z14
+	VMULPS     192(R13), Z13, Z14
 	VADDPS     Z14, Z8, Z8
-	VMULPS     192(R10)(R13*1), Z13, Z13
+	VMULPS     192(R13)(R12*1), Z13, Z13
 	VADDPS     Z13, Z12, Z12
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x00000100, R10
+	ADDQ       $0x00000100, R13
 	DECQ       R14
 	JNE        stripe37
 	JMP        group39
 
 end38:
-	MOVQ         rest+120(FP), R8
-	TESTQ        R8, R8
+	MOVQ         rest+128(FP), DI
+	TESTQ        DI, DI
 	JEQ          whole40
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z0
-	VBROADCASTSS (DI)(R14*4), Z1
+	VBROADCASTSS (BX)(R14*4), Z0
+	VBROADCASTSS (SI)(R14*4), Z1
 	VPMOVSXBD.Z  (AX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
-	VMULPS       (R10), Z2, Z3
-	VADDPS       Z3, Z5, K1, Z5
-	VMULPS       (R10)(R13*1), Z2, Z2
-	VADDPS       Z2, Z9, K1, Z9
+	VMOVAPS.Z    Z2, K1, Z2
+	VMULPS       (R13), Z2, Z3
+	VADDPS       Z3, Z5, Z5
+	VMULPS       (R13)(R12*1), Z2, Z2
+	VADDPS       Z2, Z9, Z9
 	VPMOVSXBD.Z  16(AX), K2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
-	VMULPS       64(R10), Z2, Z0
-	VADDPS       Z0, Z6, K2, Z6
-	VMULPS       64(R10)(R13*1), Z2, Z0
-	VADDPS       Z0, Z10, K2, Z10
-	TESTQ        R8, R8
+	VMOVAPS.Z    Z2, K2, Z2
+	VMULPS       64(R13), Z2, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R13)(R12*1), Z2, Z0
+	VADDPS       Z0, Z10, Z10
+	TESTQ        DI, DI
 	JEQ          whole40
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
-	MOVQ         DX, R14
-	SHRQ         CL, R14
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z2
-	VBROADCASTSS (DI)(R14*4), Z3
+	VBROADCASTSS (BX)(DI*4), Z2
+	VBROADCASTSS (SI)(DI*4), Z3
 	VPMOVSXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
-	VMULPS       128(R10)(R13*1), Z0, Z0
-	VADDPS       Z0, Z11, K1, Z11
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       128(R13), Z0, Z1
+	VADDPS       Z1, Z7, Z7
+	VMULPS       128(R13)(R12*1), Z0, Z0
+	VADDPS       Z0, Z11, Z11
 	VPMOVSXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
-	VMULPS       192(R10)(R13*1), Z0, Z0
-	VADDPS       Z0, Z12, K2, Z12
-	TESTQ        R8, R8
+	VMOVAPS.Z    Z0, K2, Z0
+	VMULPS       192(R13), Z0, Z1
+	VADDPS       Z1, Z8, Z8
+	VMULPS       192(R13)(R12*1), Z0, Z0
+	VADDPS       Z0, Z12, Z12
 
 whole40:
 	JMP made36
 
 none35:
+	XORQ DX, DX
+
 group43:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end42
-	MOVQ         BX, DI
-	CMPQ         DI, R8
-	CMOVQGT      R8, DI
-	SUBQ         DI, R8
+	MOVQ         R8, SI
+	CMPQ         SI, DI
+	CMOVQGT      DI, SI
+	SUBQ         SI, DI
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (BX)(R14*4), Z0
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z2
-	LEAQ         -2(DX)(DI*2), DX
+	VBROADCASTSS (BX)(R14*4), Z2
+	LEAQ         -2(DX)(SI*2), DX
 
 stripe41:
 	PREFETCHT0 2048(AX)
 	VPMOVSXBD  (AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z0, Z1, Z1
-	VMULPS     (R10), Z1, Z3
+	VMULPS     (R13), Z1, Z3
 	VADDPS     Z3, Z5, Z5
-	VMULPS     (R10)(R13*1), Z1, Z1
+	VMULPS     (R13)(R12*1), Z1, Z1
 	VADDPS     Z1, Z9, Z9
 	VPMOVSXBD  16(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z0, Z1, Z1
-	VMULPS     64(R10), Z1, Z3
+	VMULPS     64(R13), Z1, Z3
 	VADDPS     Z3, Z6, Z6
-	VMULPS     64(R10)(R13*1), Z1, Z1
+	VMULPS     64(R13)(R12*1), Z1, Z1
 	VADDPS     Z1, Z10, Z10
 	VPMOVSXBD  32(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z2, Z1, Z1
-	VMULPS     128(R10), Z1, Z3
+	VMULPS     128(R13), Z1, Z3
 	VADDPS     Z3, Z7, Z7
-	VMULPS     128(R10)(R13*1), Z1, Z1
+	VMULPS     128(R13)(R12*1), Z1, Z1
 	VADDPS     Z1, Z11, Z11
 	VPMOVSXBD  48(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z2, Z1, Z1
-	VMULPS     192(R10), Z1, Z3
+	VMULPS     192(R13), Z1, Z3
 	VADDPS     Z3, Z8, Z8
-	VMULPS     192(R10)(R13*1), Z1, Z1
+	VMULPS     192(R13)(R12*1), Z1, Z1
 	VADDPS     Z1, Z12, Z12
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x00000100, R10
-	DECQ       DI
+	ADDQ       $0x00000100, R13
+	DECQ       SI
 	JNE        stripe41
 	JMP        group43
 
 end42:
-	MOVQ         rest+120(FP), DI
-	TESTQ        DI, DI
+	MOVQ         rest+128(FP), SI
+	TESTQ        SI, SI
 	JEQ          whole44
-	KMOVW        DI, K1
-	SHRQ         $0x10, DI
-	KMOVW        DI, K2
-	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	KMOVW        SI, K1
+	SHRQ         $0x10, SI
+	KMOVW        SI, K2
+	SHRQ         $0x10, SI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z0
+	VBROADCASTSS (BX)(DI*4), Z0
 	VPMOVSXBD.Z  (AX), K1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMULPS       (R10), Z1, Z2
-	VADDPS       Z2, Z5, K1, Z5
-	VMULPS       (R10)(R13*1), Z1, Z1
-	VADDPS       Z1, Z9, K1, Z9
+	VMOVAPS.Z    Z1, K1, Z1
+	VMULPS       (R13), Z1, Z2
+	VADDPS       Z2, Z5, Z5
+	VMULPS       (R13)(R12*1), Z1, Z1
+	VADDPS       Z1, Z9, Z9
 	VPMOVSXBD.Z  16(AX), K2, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMULPS       64(R10), Z1, Z0
-	VADDPS       Z0, Z6, K2, Z6
-	VMULPS       64(R10)(R13*1), Z1, Z0
-	VADDPS       Z0, Z10, K2, Z10
-	TESTQ        DI, DI
+	VMOVAPS.Z    Z1, K2, Z1
+	VMULPS       64(R13), Z1, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R13)(R12*1), Z1, Z0
+	VADDPS       Z0, Z10, Z10
+	TESTQ        SI, SI
 	JEQ          whole44
-	KMOVW        DI, K1
-	SHRQ         $0x10, DI
-	KMOVW        DI, K2
-	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	KMOVW        SI, K1
+	SHRQ         $0x10, SI
+	KMOVW        SI, K2
+	SHRQ         $0x10, SI
+	MOVQ         DX, SI
+	SHRQ         CL, SI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (BX)(SI*4), Z2
 	VPMOVSXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
-	VMULPS       128(R10)(R13*1), Z0, Z0
-	VADDPS       Z0, Z11, K1, Z11
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       128(R13), Z0, Z1
+	VADDPS       Z1, Z7, Z7
+	VMULPS       128(R13)(R12*1), Z0, Z0
+	VADDPS       Z0, Z11, Z11
 	VPMOVSXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
-	VMULPS       192(R10)(R13*1), Z0, Z0
-	VADDPS       Z0, Z12, K2, Z12
-	TESTQ        DI, DI
+	VMOVAPS.Z    Z0, K2, Z0
+	VMULPS       192(R13), Z0, Z1
+	VADDPS       Z1, Z8, Z8
+	VMULPS       192(R13)(R12*1), Z0, Z0
+	VADDPS       Z0, Z12, Z12
 
 whole44:
 made36:
-	VMOVUPS Z5, (R11)
-	VMOVUPS Z6, 64(R11)
-	VMOVUPS Z7, 128(R11)
-	VMOVUPS Z8, 192(R11)
-	VMOVUPS Z9, 1024(R11)
-	VMOVUPS Z10, 1088(R11)
-	VMOVUPS Z11, 1152(R11)
-	VMOVUPS Z12, 1216(R11)
-	DECQ    columns+88(FP)
+	VMOVUPS Z5, (R10)
+	VMOVUPS Z6, 64(R10)
+	VMOVUPS Z7, 128(R10)
+	VMOVUPS Z8, 192(R10)
+	VMOVUPS Z9, 1024(R10)
+	VMOVUPS Z10, 1088(R10)
+	VMOVUPS Z11, 1152(R10)
+	VMOVUPS Z12, 1216(R10)
+	ADDQ    $0x00000100, R10
+	DECQ    columns+96(FP)
 	JLE     end45
-	MOVQ    qRow+96(FP), AX
+	MOVQ    qRow+104(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
-	MOVQ    scaleRow+104(FP), SI
-	ADDQ    scale+24(FP), SI
-	MOVQ    SI, scale+24(FP)
-	MOVQ    zeroRow+112(FP), DI
-	ADDQ    zero+32(FP), DI
-	MOVQ    DI, zero+32(FP)
-	ADDQ    $0x00000100, R11
-	MOVQ    steps+8(FP), R8
-	XORQ    DX, DX
+	MOVQ    scaleRow+112(FP), BX
+	ADDQ    scale+32(FP), BX
+	MOVQ    BX, scale+32(FP)
+	MOVQ    zeroRow+120(FP), SI
+	ADDQ    zero+40(FP), SI
+	MOVQ    SI, zero+40(FP)
+	MOVQ    steps+8(FP), DI
 	JMP     column32
 
 end45:
@@ -1024,12 +1047,12 @@ end45:
 
 fewer31:
 column46:
-	TESTQ   R12, R12
+	TESTQ   R11, R11
 	JEQ     begin47
-	VMOVUPS (R11), Z5
-	VMOVUPS 64(R11), Z6
-	VMOVUPS 128(R11), Z7
-	VMOVUPS 192(R11), Z8
+	VMOVUPS (R10), Z5
+	VMOVUPS 64(R10), Z6
+	VMOVUPS 128(R10), Z7
+	VMOVUPS 192(R10), Z8
 	JMP     begun48
 
 begin47:
@@ -1039,27 +1062,28 @@ begin47:
 	VMOVAPS Z4, Z8
 
 begun48:
-	MOVQ  R9, R10
-	TESTQ DI, DI
+	MOVQ  R9, R12
+	TESTQ SI, SI
 	JEQ   none49
+	XORQ  DX, DX
 
 group53:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end52
-	MOVQ         BX, R13
-	CMPQ         R13, R8
-	CMOVQGT      R8, R13
-	SUBQ         R13, R8
+	MOVQ         R8, R13
+	CMPQ         R13, DI
+	CMOVQGT      DI, R13
+	SUBQ         R13, DI
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z0
-	VBROADCASTSS (DI)(R14*4), Z1
+	VBROADCASTSS (BX)(R14*4), Z0
+	VBROADCASTSS (SI)(R14*4), Z1
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z2
-	VBROADCASTSS (DI)(R14*4), Z3
+	VBROADCASTSS (BX)(R14*4), Z2
+	VBROADCASTSS (SI)(R14*4), Z3
 	LEAQ         -2(DX)(R13*2), DX
 
 stripe51:
@@ -1068,362 +1092,2155 @@ stripe51:
 	VCVTDQ2PS  Z9, Z9
 	VSUBPS     Z1, Z9, Z9
 	VMULPS     Z0, Z9, Z9
-	VMULPS     (R10), Z9, Z9
+	VMULPS     (R12), Z9, Z9
 	VADDPS     Z9, Z5, Z5
 	VPMOVSXBD  16(AX), Z9
 	VCVTDQ2PS  Z9, Z9
 	VSUBPS     Z1, Z9, Z9
 	VMULPS     Z0, Z9, Z9
-	VMULPS     64(R10), Z9, Z9
+	VMULPS     64(R12), Z9, Z9
 	VADDPS     Z9, Z6, Z6
 	VPMOVSXBD  32(AX), Z9
 	VCVTDQ2PS  Z9, Z9
 	VSUBPS     Z3, Z9, Z9
 	VMULPS     Z2, Z9, Z9
-	VMULPS     128(R10), Z9, Z9
+	VMULPS     128(R12), Z9, Z9
 	VADDPS     Z9, Z7, Z7
 	VPMOVSXBD  48(AX), Z9
 	VCVTDQ2PS  Z9, Z9
 	VSUBPS     Z3, Z9, Z9
 	VMULPS     Z2, Z9, Z9
-	VMULPS     192(R10), Z9, Z9
+	VMULPS     192(R12), Z9, Z9
 	VADDPS     Z9, Z8, Z8
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x00000100, R10
+	ADDQ       $0x00000100, R12
 	DECQ       R13
 	JNE        stripe51
 	JMP        group53
 
 end52:
-	MOVQ         rest+120(FP), R8
-	TESTQ        R8, R8
+	MOVQ         rest+128(FP), DI
+	TESTQ        DI, DI
 	JEQ          whole54
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
 	MOVQ         DX, R13
 	SHRQ         CL, R13
 	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Z0
-	VBROADCASTSS (DI)(R13*4), Z1
+	VBROADCASTSS (BX)(R13*4), Z0
+	VBROADCASTSS (SI)(R13*4), Z1
 	VPMOVSXBD.Z  (AX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
-	VMULPS       (R10), Z2, Z2
-	VADDPS       Z2, Z5, K1, Z5
+	VMOVAPS.Z    Z2, K1, Z2
+	VMULPS       (R12), Z2, Z2
+	VADDPS       Z2, Z5, Z5
 	VPMOVSXBD.Z  16(AX), K2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
-	VMULPS       64(R10), Z2, Z0
-	VADDPS       Z0, Z6, K2, Z6
-	TESTQ        R8, R8
+	VMOVAPS.Z    Z2, K2, Z2
+	VMULPS       64(R12), Z2, Z0
+	VADDPS       Z0, Z6, Z6
+	TESTQ        DI, DI
 	JEQ          whole54
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
-	MOVQ         DX, R13
-	SHRQ         CL, R13
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Z2
-	VBROADCASTSS (DI)(R13*4), Z3
+	VBROADCASTSS (BX)(DI*4), Z2
+	VBROADCASTSS (SI)(DI*4), Z3
 	VPMOVSXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       128(R10), Z0, Z0
-	VADDPS       Z0, Z7, K1, Z7
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       128(R12), Z0, Z0
+	VADDPS       Z0, Z7, Z7
 	VPMOVSXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       192(R10), Z0, Z0
-	VADDPS       Z0, Z8, K2, Z8
-	TESTQ        R8, R8
+	VMOVAPS.Z    Z0, K2, Z0
+	VMULPS       192(R12), Z0, Z0
+	VADDPS       Z0, Z8, Z8
 
 whole54:
 	JMP made50
 
 none49:
+	XORQ DX, DX
+
 group57:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end56
-	MOVQ         BX, DI
-	CMPQ         DI, R8
-	CMOVQGT      R8, DI
-	SUBQ         DI, R8
+	MOVQ         R8, SI
+	CMPQ         SI, DI
+	CMOVQGT      DI, SI
+	SUBQ         SI, DI
 	MOVQ         DX, R13
 	SHRQ         CL, R13
 	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Z0
+	VBROADCASTSS (BX)(R13*4), Z0
 	MOVQ         DX, R13
 	SHRQ         CL, R13
 	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Z2
-	LEAQ         -2(DX)(DI*2), DX
+	VBROADCASTSS (BX)(R13*4), Z2
+	LEAQ         -2(DX)(SI*2), DX
 
 stripe55:
 	PREFETCHT0 2048(AX)
 	VPMOVSXBD  (AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z0, Z1, Z1
-	VMULPS     (R10), Z1, Z1
+	VMULPS     (R12), Z1, Z1
 	VADDPS     Z1, Z5, Z5
 	VPMOVSXBD  16(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z0, Z1, Z1
-	VMULPS     64(R10), Z1, Z1
+	VMULPS     64(R12), Z1, Z1
 	VADDPS     Z1, Z6, Z6
 	VPMOVSXBD  32(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z2, Z1, Z1
-	VMULPS     128(R10), Z1, Z1
+	VMULPS     128(R12), Z1, Z1
 	VADDPS     Z1, Z7, Z7
 	VPMOVSXBD  48(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z2, Z1, Z1
-	VMULPS     192(R10), Z1, Z1
+	VMULPS     192(R12), Z1, Z1
 	VADDPS     Z1, Z8, Z8
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x00000100, R10
-	DECQ       DI
+	ADDQ       $0x00000100, R12
+	DECQ       SI
 	JNE        stripe55
 	JMP        group57
 
 end56:
-	MOVQ         rest+120(FP), DI
-	TESTQ        DI, DI
+	MOVQ         rest+128(FP), SI
+	TESTQ        SI, SI
 	JEQ          whole58
-	KMOVW        DI, K1
-	SHRQ         $0x10, DI
-	KMOVW        DI, K2
-	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	KMOVW        SI, K1
+	SHRQ         $0x10, SI
+	KMOVW        SI, K2
+	SHRQ         $0x10, SI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z0
+	VBROADCASTSS (BX)(DI*4), Z0
 	VPMOVSXBD.Z  (AX), K1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMULPS       (R10), Z1, Z1
-	VADDPS       Z1, Z5, K1, Z5
+	VMOVAPS.Z    Z1, K1, Z1
+	VMULPS       (R12), Z1, Z1
+	VADDPS       Z1, Z5, Z5
 	VPMOVSXBD.Z  16(AX), K2, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMULPS       64(R10), Z1, Z0
-	VADDPS       Z0, Z6, K2, Z6
-	TESTQ        DI, DI
+	VMOVAPS.Z    Z1, K2, Z1
+	VMULPS       64(R12), Z1, Z0
+	VADDPS       Z0, Z6, Z6
+	TESTQ        SI, SI
 	JEQ          whole58
-	KMOVW        DI, K1
-	SHRQ         $0x10, DI
-	KMOVW        DI, K2
-	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	KMOVW        SI, K1
+	SHRQ         $0x10, SI
+	KMOVW        SI, K2
+	SHRQ         $0x10, SI
+	MOVQ         DX, SI
+	SHRQ         CL, SI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (BX)(SI*4), Z2
 	VPMOVSXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       128(R10), Z0, Z0
-	VADDPS       Z0, Z7, K1, Z7
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       128(R12), Z0, Z0
+	VADDPS       Z0, Z7, Z7
 	VPMOVSXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       192(R10), Z0, Z0
-	VADDPS       Z0, Z8, K2, Z8
-	TESTQ        DI, DI
+	VMOVAPS.Z    Z0, K2, Z0
+	VMULPS       192(R12), Z0, Z0
+	VADDPS       Z0, Z8, Z8
 
 whole58:
 made50:
-	VMOVUPS Z5, (R11)
-	VMOVUPS Z6, 64(R11)
-	VMOVUPS Z7, 128(R11)
-	VMOVUPS Z8, 192(R11)
-	DECQ    columns+88(FP)
+	VMOVUPS Z5, (R10)
+	VMOVUPS Z6, 64(R10)
+	VMOVUPS Z7, 128(R10)
+	VMOVUPS Z8, 192(R10)
+	ADDQ    $0x00000100, R10
+	DECQ    columns+96(FP)
 	JLE     end59
-	MOVQ    qRow+96(FP), AX
+	MOVQ    qRow+104(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
-	MOVQ    scaleRow+104(FP), SI
-	ADDQ    scale+24(FP), SI
-	MOVQ    SI, scale+24(FP)
-	MOVQ    zeroRow+112(FP), DI
-	ADDQ    zero+32(FP), DI
-	MOVQ    DI, zero+32(FP)
-	ADDQ    $0x00000100, R11
-	MOVQ    steps+8(FP), R8
-	XORQ    DX, DX
+	MOVQ    scaleRow+112(FP), BX
+	ADDQ    scale+32(FP), BX
+	MOVQ    BX, scale+32(FP)
+	MOVQ    zeroRow+120(FP), SI
+	ADDQ    zero+40(FP), SI
+	MOVQ    SI, zero+40(FP)
+	MOVQ    steps+8(FP), DI
 	JMP     column46
 
 end59:
 	VZEROUPPER
 	RET
 
-// func packWeightsAVX512S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
+// func packWeightsAVX512S8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, to *float32, toRow int, apart int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·packWeightsAVX512S8(SB), NOSPLIT, $0-72
+TEXT ·packWeightsAVX512S8(SB), NOSPLIT, $0-120
 	MOVQ q+0(FP), AX
-	MOVQ scale+24(FP), SI
-	MOVQ zero+32(FP), DI
-	MOVQ steps+8(FP), R8
-	XORQ DX, DX
+	MOVQ scale+32(FP), BX
+	MOVQ zero+40(FP), SI
+	MOVQ steps+8(FP), DI
 	MOVQ shift+16(FP), CX
-	MOVQ $0x00000001, BX
-	SHLQ CL, BX
-	INCQ BX
-	SHRQ $0x01, BX
-	MOVQ to+48(FP), R9
-	MOVQ apart+56(FP), R10
+	MOVQ $0x00000001, R8
+	SHLQ CL, R8
+	INCQ R8
+	SHRQ $0x01, R8
 
-group3:
-	TESTQ        R8, R8
-	JLE          end2
-	MOVQ         BX, R11
-	CMPQ         R11, R8
-	CMOVQGT      R8, R11
-	SUBQ         R11, R8
+column60:
+	MOVQ  to+56(FP), DX
+	MOVQ  apart+72(FP), R9
+	MOVQ  DX, R10
+	TESTQ SI, SI
+	JEQ   none61
+	XORQ  DX, DX
+
+group65:
+	TESTQ        DI, DI
+	JLE          end64
+	MOVQ         R8, R11
+	CMPQ         R11, DI
+	CMOVQGT      DI, R11
+	SUBQ         R11, DI
 	MOVQ         DX, R12
 	SHRQ         CL, R12
 	INCQ         DX
-	VBROADCASTSS (SI)(R12*4), Z0
-	VBROADCASTSS (DI)(R12*4), Z1
+	VBROADCASTSS (BX)(R12*4), Z0
+	VBROADCASTSS (SI)(R12*4), Z1
 	MOVQ         DX, R12
 	SHRQ         CL, R12
 	INCQ         DX
-	VBROADCASTSS (SI)(R12*4), Z2
-	VBROADCASTSS (DI)(R12*4), Z3
+	VBROADCASTSS (BX)(R12*4), Z2
+	VBROADCASTSS (SI)(R12*4), Z3
 	LEAQ         -2(DX)(R11*2), DX
 
-stripe1:
+stripe63:
 	PREFETCHT0 2048(AX)
 	VPMOVSXBD  (AX), Z4
 	VCVTDQ2PS  Z4, Z4
 	VSUBPS     Z1, Z4, Z4
 	VMULPS     Z0, Z4, Z4
-	VMOVUPS    Z4, (R9)
+	VMOVUPS    Z4, (R10)
 	VPMOVSXBD  16(AX), Z4
 	VCVTDQ2PS  Z4, Z4
 	VSUBPS     Z1, Z4, Z4
 	VMULPS     Z0, Z4, Z4
-	VMOVUPS    Z4, (R9)(R10*1)
+	VMOVUPS    Z4, (R10)(R9*1)
 	VPMOVSXBD  32(AX), Z4
 	VCVTDQ2PS  Z4, Z4
 	VSUBPS     Z3, Z4, Z4
 	VMULPS     Z2, Z4, Z4
-	VMOVUPS    Z4, 64(R9)
+	VMOVUPS    Z4, 64(R10)
 	VPMOVSXBD  48(AX), Z4
 	VCVTDQ2PS  Z4, Z4
 	VSUBPS     Z3, Z4, Z4
 	VMULPS     Z2, Z4, Z4
-	VMOVUPS    Z4, 64(R9)(R10*1)
+	VMOVUPS    Z4, 64(R10)(R9*1)
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x00000080, R9
+	ADDQ       $0x00000080, R10
 	DECQ       R11
-	JNE        stripe1
-	JMP        group3
+	JNE        stripe63
+	JMP        group65
 
-end2:
-	MOVQ         rest+64(FP), BX
-	TESTQ        BX, BX
-	JEQ          whole4
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	SHRQ         $0x10, BX
+end64:
+	MOVQ         rest+112(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole66
 	VXORPS       X0, X0, X0
-	VMOVUPS      Z0, 64(R9)
-	VMOVUPS      Z0, 64(R9)(R10*1)
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	VMOVUPS      Z0, 64(R10)
+	VMOVUPS      Z0, 64(R10)(R9*1)
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, R11
+	SHRQ         CL, R11
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z0
-	VBROADCASTSS (DI)(R8*4), Z1
+	VBROADCASTSS (BX)(R11*4), Z0
+	VBROADCASTSS (SI)(R11*4), Z1
 	VPMOVSXBD.Z  (AX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
 	VMOVAPS.Z    Z2, K1, Z2
-	VMOVUPS      Z2, (R9)
+	VMOVUPS      Z2, (R10)
 	VPMOVSXBD.Z  16(AX), K2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
 	VMOVAPS.Z    Z2, K2, Z2
-	VMOVUPS      Z2, (R9)(R10*1)
-	TESTQ        BX, BX
-	JEQ          whole4
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	SHRQ         $0x10, BX
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	VMOVUPS      Z2, (R10)(R9*1)
+	TESTQ        DI, DI
+	JEQ          whole66
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z2
-	VBROADCASTSS (DI)(R8*4), Z3
+	VBROADCASTSS (BX)(DI*4), Z2
+	VBROADCASTSS (SI)(DI*4), Z3
 	VPMOVSXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
 	VMOVAPS.Z    Z0, K1, Z0
-	VMOVUPS      Z0, 64(R9)
+	VMOVUPS      Z0, 64(R10)
 	VPMOVSXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
 	VMOVAPS.Z    Z0, K2, Z0
-	VMOVUPS      Z0, 64(R9)(R10*1)
-	TESTQ        BX, BX
+	VMOVUPS      Z0, 64(R10)(R9*1)
 
-whole4:
+whole66:
+	JMP made62
+
+none61:
+	XORQ DX, DX
+
+group69:
+	TESTQ        DI, DI
+	JLE          end68
+	MOVQ         R8, SI
+	CMPQ         SI, DI
+	CMOVQGT      DI, SI
+	SUBQ         SI, DI
+	MOVQ         DX, R11
+	SHRQ         CL, R11
+	INCQ         DX
+	VBROADCASTSS (BX)(R11*4), Z0
+	MOVQ         DX, R11
+	SHRQ         CL, R11
+	INCQ         DX
+	VBROADCASTSS (BX)(R11*4), Z2
+	LEAQ         -2(DX)(SI*2), DX
+
+stripe67:
+	PREFETCHT0 2048(AX)
+	VPMOVSXBD  (AX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, (R10)
+	VPMOVSXBD  16(AX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, (R10)(R9*1)
+	VPMOVSXBD  32(AX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z2, Z1, Z1
+	VMOVUPS    Z1, 64(R10)
+	VPMOVSXBD  48(AX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z2, Z1, Z1
+	VMOVUPS    Z1, 64(R10)(R9*1)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000080, R10
+	DECQ       SI
+	JNE        stripe67
+	JMP        group69
+
+end68:
+	MOVQ         rest+112(FP), SI
+	TESTQ        SI, SI
+	JEQ          whole70
+	VXORPS       X0, X0, X0
+	VMOVUPS      Z0, 64(R10)
+	VMOVUPS      Z0, 64(R10)(R9*1)
+	KMOVW        SI, K1
+	SHRQ         $0x10, SI
+	KMOVW        SI, K2
+	SHRQ         $0x10, SI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	VBROADCASTSS (BX)(DI*4), Z0
+	VPMOVSXBD.Z  (AX), K1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVUPS      Z1, (R10)
+	VPMOVSXBD.Z  16(AX), K2, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMOVAPS.Z    Z1, K2, Z1
+	VMOVUPS      Z1, (R10)(R9*1)
+	TESTQ        SI, SI
+	JEQ          whole70
+	KMOVW        SI, K1
+	SHRQ         $0x10, SI
+	KMOVW        SI, K2
+	SHRQ         $0x10, SI
+	MOVQ         DX, SI
+	SHRQ         CL, SI
+	INCQ         DX
+	VBROADCASTSS (BX)(SI*4), Z2
+	VPMOVSXBD.Z  32(AX), K1, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVUPS      Z0, 64(R10)
+	VPMOVSXBD.Z  48(AX), K2, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K2, Z0
+	VMOVUPS      Z0, 64(R10)(R9*1)
+
+whole70:
+made62:
+	DECQ columns+80(FP)
+	JLE  end71
+	MOVQ qRow+88(FP), AX
+	ADDQ q+0(FP), AX
+	MOVQ AX, q+0(FP)
+	MOVQ scaleRow+96(FP), BX
+	ADDQ scale+32(FP), BX
+	MOVQ BX, scale+32(FP)
+	MOVQ zeroRow+104(FP), SI
+	ADDQ zero+40(FP), SI
+	MOVQ SI, zero+40(FP)
+	MOVQ toRow+64(FP), DX
+	ADDQ to+56(FP), DX
+	MOVQ DX, to+56(FP)
+	MOVQ steps+8(FP), DI
+	JMP  column60
+
+end71:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
-// Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·weightStripesAVX512U8(SB), NOSPLIT, $8-128
+// func weightGroupsAVX512S8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·weightGroupsAVX512S8(SB), NOSPLIT, $0-136
 	MOVQ   q+0(FP), AX
-	MOVQ   scale+24(FP), SI
-	MOVQ   zero+32(FP), DI
-	MOVQ   steps+8(FP), R8
-	XORQ   DX, DX
-	MOVQ   shift+16(FP), CX
-	MOVQ   $0x00000001, BX
-	SHLQ   CL, BX
-	INCQ   BX
-	SHRQ   $0x01, BX
-	MOVQ   x+48(FP), R9
-	MOVQ   rows+64(FP), R10
-	MOVQ   lanes+72(FP), R11
-	MOVQ   more+80(FP), R12
-	VXORPS X4, X4, X4
-	MOVQ   xRow+56(FP), R13
-	CMPQ   R10, $0x00000004
+	MOVQ   scale+32(FP), DX
+	MOVQ   zero+40(FP), BX
+	MOVQ   steps+8(FP), SI
+	MOVQ   x+56(FP), DI
+	MOVQ   rows+72(FP), CX
+	MOVQ   lanes+80(FP), R8
+	MOVQ   more+88(FP), R9
+	VXORPS X0, X0, X0
+	MOVQ   xRow+64(FP), R10
+	CMPQ   CX, $0x00000004
 	JLT    fewer1
 
 column2:
-	TESTQ   R12, R12
+	TESTQ   R9, R9
 	JEQ     begin3
-	VMOVUPS (R11), Z5
-	VMOVUPS 64(R11), Z6
-	VMOVUPS 128(R11), Z7
-	VMOVUPS 192(R11), Z8
-	VMOVUPS 1024(R11), Z9
-	VMOVUPS 1088(R11), Z10
-	VMOVUPS 1152(R11), Z11
-	VMOVUPS 1216(R11), Z12
-	VMOVUPS 2048(R11), Z13
-	VMOVUPS 2112(R11), Z14
-	VMOVUPS 2176(R11), Z15
-	VMOVUPS 2240(R11), Z16
-	VMOVUPS 3072(R11), Z17
-	VMOVUPS 3136(R11), Z18
-	VMOVUPS 3200(R11), Z19
-	VMOVUPS 3264(R11), Z20
+	VMOVUPS (R8), Z1
+	VMOVUPS 64(R8), Z2
+	VMOVUPS 128(R8), Z3
+	VMOVUPS 192(R8), Z4
+	VMOVUPS 1024(R8), Z5
+	VMOVUPS 1088(R8), Z6
+	VMOVUPS 1152(R8), Z7
+	VMOVUPS 1216(R8), Z8
+	VMOVUPS 2048(R8), Z9
+	VMOVUPS 2112(R8), Z10
+	VMOVUPS 2176(R8), Z11
+	VMOVUPS 2240(R8), Z12
+	VMOVUPS 3072(R8), Z13
+	VMOVUPS 3136(R8), Z14
+	VMOVUPS 3200(R8), Z15
+	VMOVUPS 3264(R8), Z16
+	JMP     begun4
+
+begin3:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+
+begun4:
+	MOVQ  DI, R11
+	LEAQ  (R11)(R10*2), R12
+	ADDQ  R10, R12
+	TESTQ BX, BX
+	JEQ   none5
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), R13
+	ANDL  $-16, R13
+	SHLQ  $0x02, R13
+	SUBQ  R13, DX
+	SUBQ  R13, BX
+	TESTQ SI, SI
+	JLE   end8
+
+stripe7:
+	PREFETCHT0 2048(AX)
+	VPMOVSXBD  (AX), Z17
+	MOVL       (CX), R13
+	ANDL       $-16, R13
+	VMOVUPS    (CX), Z18
+	VPERMPS    (DX)(R13*4), Z18, Z19
+	VPERMPS    (BX)(R13*4), Z18, Z18
+	VCVTDQ2PS  Z17, Z17
+	VSUBPS     Z18, Z17, Z17
+	VMULPS     Z19, Z17, Z17
+	VMULPS     (R11), Z17, Z18
+	VADDPS     Z18, Z1, Z1
+	VMULPS     (R11)(R10*1), Z17, Z18
+	VADDPS     Z18, Z5, Z5
+	VMULPS     (R11)(R10*2), Z17, Z18
+	VADDPS     Z18, Z9, Z9
+	VMULPS     (R12), Z17, Z17
+	VADDPS     Z17, Z13, Z13
+	VPMOVSXBD  16(AX), Z17
+	MOVL       64(CX), R13
+	ANDL       $-16, R13
+	VMOVUPS    64(CX), Z18
+	VPERMPS    (DX)(R13*4), Z18, Z19
+	VPERMPS    (BX)(R13*4), Z18, Z18
+	VCVTDQ2PS  Z17, Z17
+	VSUBPS     Z18, Z17, Z17
+	VMULPS     Z19, Z17, Z17
+	VMULPS     64(R11), Z17, Z18
+	VADDPS     Z18, Z2, Z2
+	VMULPS     64(R11)(R10*1), Z17, Z18
+	VADDPS     Z18, Z6, Z6
+	VMULPS     64(R11)(R10*2), Z17, Z18
+	VADDPS     Z18, Z10, Z10
+	VMULPS     64(R12), Z17, Z17
+	VADDPS     Z17, Z14, Z14
+	VPMOVSXBD  32(AX), Z17
+	MOVL       128(CX), R13
+	ANDL       $-16, R13
+	VMOVUPS    128(CX), Z18
+	VPERMPS    (DX)(R13*4), Z18, Z19
+	VPERMPS    (BX)(R13*4), Z18, Z18
+	VCVTDQ2PS  Z17, Z17
+	VSUBPS     Z18, Z17, Z17
+	VMULPS     Z19, Z17, Z17
+	VMULPS     128(R11), Z17, Z18
+	VADDPS     Z18, Z3, Z3
+	VMULPS     128(R11)(R10*1), Z17, Z18
+	VADDPS     Z18, Z7, Z7
+	VMULPS     128(R11)(R10*2), Z17, Z18
+	VADDPS     Z18, Z11, Z11
+	VMULPS     128(R12), Z17, Z17
+	VADDPS     Z17, Z15, Z15
+	VPMOVSXBD  48(AX), Z17
+	MOVL       192(CX), R13
+	ANDL       $-16, R13
+	VMOVUPS    192(CX), Z18
+	VPERMPS    (DX)(R13*4), Z18, Z19
+	VPERMPS    (BX)(R13*4), Z18, Z18
+	VCVTDQ2PS  Z17, Z17
+	VSUBPS     Z18, Z17, Z17
+	VMULPS     Z19, Z17, Z17
+	VMULPS     192(R11), Z17, Z18
+	VADDPS     Z18, Z4, Z4
+	VMULPS     192(R11)(R10*1), Z17, Z18
+	VADDPS     Z18, Z8, Z8
+	VMULPS     192(R11)(R10*2), Z17, Z18
+	VADDPS     Z18, Z12, Z12
+	VMULPS     192(R12), Z17, Z17
+	VADDPS     Z17, Z16, Z16
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, R11
+	ADDQ       $0x00000100, R12
+	DECQ       SI
+	JNE        stripe7
+
+end8:
+	MOVQ        rest+128(FP), SI
+	TESTQ       SI, SI
+	JEQ         whole10
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	VPMOVSXBD.Z (AX), K1, Z17
+	MOVL        (CX), R13
+	ANDL        $-16, R13
+	VMOVUPS     (CX), Z18
+	VPERMPS     (DX)(R13*4), Z18, Z19
+	VPERMPS     (BX)(R13*4), Z18, Z18
+	VCVTDQ2PS   Z17, Z17
+	VSUBPS      Z18, Z17, Z17
+	VMULPS      Z19, Z17, Z17
+	VMOVAPS.Z   Z17, K1, Z17
+	VMULPS      (R11), Z17, Z18
+	VADDPS      Z18, Z1, Z1
+	VMULPS      (R11)(R10*1), Z17, Z18
+	VADDPS      Z18, Z5, Z5
+	VMULPS      (R11)(R10*2), Z17, Z18
+	VADDPS      Z18, Z9, Z9
+	VMULPS      (R12), Z17, Z17
+	VADDPS      Z17, Z13, Z13
+	VPMOVSXBD.Z 16(AX), K2, Z17
+	MOVL        64(CX), R13
+	ANDL        $-16, R13
+	VMOVUPS     64(CX), Z18
+	VPERMPS     (DX)(R13*4), Z18, Z19
+	VPERMPS     (BX)(R13*4), Z18, Z18
+	VCVTDQ2PS   Z17, Z17
+	VSUBPS      Z18, Z17, Z17
+	VMULPS      Z19, Z17, Z17
+	VMOVAPS.Z   Z17, K2, Z17
+	VMULPS      64(R11), Z17, Z18
+	VADDPS      Z18, Z2, Z2
+	VMULPS      64(R11)(R10*1), Z17, Z18
+	VADDPS      Z18, Z6, Z6
+	VMULPS      64(R11)(R10*2), Z17, Z18
+	VADDPS      Z18, Z10, Z10
+	VMULPS      64(R12), Z17, Z17
+	VADDPS      Z17, Z14, Z14
+	TESTQ       SI, SI
+	JEQ         whole10
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	VPMOVSXBD.Z 32(AX), K1, Z17
+	MOVL        128(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     128(CX), Z18
+	VPERMPS     (DX)(SI*4), Z18, Z19
+	VPERMPS     (BX)(SI*4), Z18, Z18
+	VCVTDQ2PS   Z17, Z17
+	VSUBPS      Z18, Z17, Z17
+	VMULPS      Z19, Z17, Z17
+	VMOVAPS.Z   Z17, K1, Z17
+	VMULPS      128(R11), Z17, Z18
+	VADDPS      Z18, Z3, Z3
+	VMULPS      128(R11)(R10*1), Z17, Z18
+	VADDPS      Z18, Z7, Z7
+	VMULPS      128(R11)(R10*2), Z17, Z18
+	VADDPS      Z18, Z11, Z11
+	VMULPS      128(R12), Z17, Z17
+	VADDPS      Z17, Z15, Z15
+	VPMOVSXBD.Z 48(AX), K2, Z17
+	MOVL        192(CX), AX
+	ANDL        $-16, AX
+	VMOVUPS     192(CX), Z18
+	VPERMPS     (DX)(AX*4), Z18, Z19
+	VPERMPS     (BX)(AX*4), Z18, Z18
+	VCVTDQ2PS   Z17, Z17
+	VSUBPS      Z18, Z17, Z17
+	VMULPS      Z19, Z17, Z17
+	VMOVAPS.Z   Z17, K2, Z17
+	VMULPS      192(R11), Z17, Z18
+	VADDPS      Z18, Z4, Z4
+	VMULPS      192(R11)(R10*1), Z17, Z18
+	VADDPS      Z18, Z8, Z8
+	VMULPS      192(R11)(R10*2), Z17, Z18
+	VADDPS      Z18, Z12, Z12
+	VMULPS      192(R12), Z17, Z17
+	VADDPS      Z17, Z16, Z16
+
+whole10:
+	JMP made6
+
+none5:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-16, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end12
+
+stripe11:
+	PREFETCHT0 2048(AX)
+	VPMOVSXBD  (AX), Z17
+	MOVL       (CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    (CX), Z18
+	VPERMPS    (DX)(BX*4), Z18, Z18
+	VCVTDQ2PS  Z17, Z17
+	VMULPS     Z18, Z17, Z17
+	VMULPS     (R11), Z17, Z18
+	VADDPS     Z18, Z1, Z1
+	VMULPS     (R11)(R10*1), Z17, Z18
+	VADDPS     Z18, Z5, Z5
+	VMULPS     (R11)(R10*2), Z17, Z18
+	VADDPS     Z18, Z9, Z9
+	VMULPS     (R12), Z17, Z17
+	VADDPS     Z17, Z13, Z13
+	VPMOVSXBD  16(AX), Z17
+	MOVL       64(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    64(CX), Z18
+	VPERMPS    (DX)(BX*4), Z18, Z18
+	VCVTDQ2PS  Z17, Z17
+	VMULPS     Z18, Z17, Z17
+	VMULPS     64(R11), Z17, Z18
+	VADDPS     Z18, Z2, Z2
+	VMULPS     64(R11)(R10*1), Z17, Z18
+	VADDPS     Z18, Z6, Z6
+	VMULPS     64(R11)(R10*2), Z17, Z18
+	VADDPS     Z18, Z10, Z10
+	VMULPS     64(R12), Z17, Z17
+	VADDPS     Z17, Z14, Z14
+	VPMOVSXBD  32(AX), Z17
+	MOVL       128(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    128(CX), Z18
+	VPERMPS    (DX)(BX*4), Z18, Z18
+	VCVTDQ2PS  Z17, Z17
+	VMULPS     Z18, Z17, Z17
+	VMULPS     128(R11), Z17, Z18
+	VADDPS     Z18, Z3, Z3
+	VMULPS     128(R11)(R10*1), Z17, Z18
+	VADDPS     Z18, Z7, Z7
+	VMULPS     128(R11)(R10*2), Z17, Z18
+	VADDPS     Z18, Z11, Z11
+	VMULPS     128(R12), Z17, Z17
+	VADDPS     Z17, Z15, Z15
+	VPMOVSXBD  48(AX), Z17
+	MOVL       192(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    192(CX), Z18
+	VPERMPS    (DX)(BX*4), Z18, Z18
+	VCVTDQ2PS  Z17, Z17
+	VMULPS     Z18, Z17, Z17
+	VMULPS     192(R11), Z17, Z18
+	VADDPS     Z18, Z4, Z4
+	VMULPS     192(R11)(R10*1), Z17, Z18
+	VADDPS     Z18, Z8, Z8
+	VMULPS     192(R11)(R10*2), Z17, Z18
+	VADDPS     Z18, Z12, Z12
+	VMULPS     192(R12), Z17, Z17
+	VADDPS     Z17, Z16, Z16
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, R11
+	ADDQ       $0x00000100, R12
+	DECQ       SI
+	JNE        stripe11
+
+end12:
+	MOVQ        rest+128(FP), BX
+	TESTQ       BX, BX
+	JEQ         whole14
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	VPMOVSXBD.Z (AX), K1, Z17
+	MOVL        (CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     (CX), Z18
+	VPERMPS     (DX)(SI*4), Z18, Z18
+	VCVTDQ2PS   Z17, Z17
+	VMULPS      Z18, Z17, Z17
+	VMOVAPS.Z   Z17, K1, Z17
+	VMULPS      (R11), Z17, Z18
+	VADDPS      Z18, Z1, Z1
+	VMULPS      (R11)(R10*1), Z17, Z18
+	VADDPS      Z18, Z5, Z5
+	VMULPS      (R11)(R10*2), Z17, Z18
+	VADDPS      Z18, Z9, Z9
+	VMULPS      (R12), Z17, Z17
+	VADDPS      Z17, Z13, Z13
+	VPMOVSXBD.Z 16(AX), K2, Z17
+	MOVL        64(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     64(CX), Z18
+	VPERMPS     (DX)(SI*4), Z18, Z18
+	VCVTDQ2PS   Z17, Z17
+	VMULPS      Z18, Z17, Z17
+	VMOVAPS.Z   Z17, K2, Z17
+	VMULPS      64(R11), Z17, Z18
+	VADDPS      Z18, Z2, Z2
+	VMULPS      64(R11)(R10*1), Z17, Z18
+	VADDPS      Z18, Z6, Z6
+	VMULPS      64(R11)(R10*2), Z17, Z18
+	VADDPS      Z18, Z10, Z10
+	VMULPS      64(R12), Z17, Z17
+	VADDPS      Z17, Z14, Z14
+	TESTQ       BX, BX
+	JEQ         whole14
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	VPMOVSXBD.Z 32(AX), K1, Z17
+	MOVL        128(CX), BX
+	ANDL        $-16, BX
+	VMOVUPS     128(CX), Z18
+	VPERMPS     (DX)(BX*4), Z18, Z18
+	VCVTDQ2PS   Z17, Z17
+	VMULPS      Z18, Z17, Z17
+	VMOVAPS.Z   Z17, K1, Z17
+	VMULPS      128(R11), Z17, Z18
+	VADDPS      Z18, Z3, Z3
+	VMULPS      128(R11)(R10*1), Z17, Z18
+	VADDPS      Z18, Z7, Z7
+	VMULPS      128(R11)(R10*2), Z17, Z18
+	VADDPS      Z18, Z11, Z11
+	VMULPS      128(R12), Z17, Z17
+	VADDPS      Z17, Z15, Z15
+	VPMOVSXBD.Z 48(AX), K2, Z17
+	MOVL        192(CX), AX
+	ANDL        $-16, AX
+	VMOVUPS     192(CX), Z18
+	VPERMPS     (DX)(AX*4), Z18, Z18
+	VCVTDQ2PS   Z17, Z17
+	VMULPS      Z18, Z17, Z17
+	VMOVAPS.Z   Z17, K2, Z17
+	VMULPS      192(R11), Z17, Z18
+	VADDPS      Z18, Z4, Z4
+	VMULPS      192(R11)(R10*1), Z17, Z18
+	VADDPS      Z18, Z8, Z8
+	VMULPS      192(R11)(R10*2), Z17, Z18
+	VADDPS      Z18, Z12, Z12
+	VMULPS      192(R12), Z17, Z17
+	VADDPS      Z17, Z16, Z16
+
+whole14:
+made6:
+	VMOVUPS Z1, (R8)
+	VMOVUPS Z2, 64(R8)
+	VMOVUPS Z3, 128(R8)
+	VMOVUPS Z4, 192(R8)
+	VMOVUPS Z5, 1024(R8)
+	VMOVUPS Z6, 1088(R8)
+	VMOVUPS Z7, 1152(R8)
+	VMOVUPS Z8, 1216(R8)
+	VMOVUPS Z9, 2048(R8)
+	VMOVUPS Z10, 2112(R8)
+	VMOVUPS Z11, 2176(R8)
+	VMOVUPS Z12, 2240(R8)
+	VMOVUPS Z13, 3072(R8)
+	VMOVUPS Z14, 3136(R8)
+	VMOVUPS Z15, 3200(R8)
+	VMOVUPS Z16, 3264(R8)
+	ADDQ    $0x00000100, R8
+	DECQ    columns+96(FP)
+	JLE     end15
+	MOVQ    qRow+104(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+112(FP), DX
+	ADDQ    scale+32(FP), DX
+	MOVQ    DX, scale+32(FP)
+	MOVQ    zeroRow+120(FP), BX
+	ADDQ    zero+40(FP), BX
+	MOVQ    BX, zero+40(FP)
+	MOVQ    steps+8(FP), SI
+	JMP     column2
+
+end15:
+	VZEROUPPER
+	RET
+
+fewer1:
+	CMPQ CX, $0x00000003
+	JLT  fewer16
+
+column17:
+	TESTQ   R9, R9
+	JEQ     begin18
+	VMOVUPS (R8), Z1
+	VMOVUPS 64(R8), Z2
+	VMOVUPS 128(R8), Z3
+	VMOVUPS 192(R8), Z4
+	VMOVUPS 1024(R8), Z5
+	VMOVUPS 1088(R8), Z6
+	VMOVUPS 1152(R8), Z7
+	VMOVUPS 1216(R8), Z8
+	VMOVUPS 2048(R8), Z9
+	VMOVUPS 2112(R8), Z10
+	VMOVUPS 2176(R8), Z11
+	VMOVUPS 2240(R8), Z12
+	JMP     begun19
+
+begin18:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+
+begun19:
+	MOVQ  DI, R11
+	TESTQ BX, BX
+	JEQ   none20
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), R12
+	ANDL  $-16, R12
+	SHLQ  $0x02, R12
+	SUBQ  R12, DX
+	SUBQ  R12, BX
+	TESTQ SI, SI
+	JLE   end23
+
+stripe22:
+	PREFETCHT0 2048(AX)
+	VPMOVSXBD  (AX), Z13
+	MOVL       (CX), R12
+	ANDL       $-16, R12
+	VMOVUPS    (CX), Z14
+	VPERMPS    (DX)(R12*4), Z14, Z15
+	VPERMPS    (BX)(R12*4), Z14, Z14
+	VCVTDQ2PS  Z13, Z13
+	VSUBPS     Z14, Z13, Z13
+	VMULPS     Z15, Z13, Z13
+	VMULPS     (R11), Z13, Z14
+	VADDPS     Z14, Z1, Z1
+	VMULPS     (R11)(R10*1), Z13, Z14
+	VADDPS     Z14, Z5, Z5
+	VMULPS     (R11)(R10*2), Z13, Z13
+	VADDPS     Z13, Z9, Z9
+	VPMOVSXBD  16(AX), Z13
+	MOVL       64(CX), R12
+	ANDL       $-16, R12
+	VMOVUPS    64(CX), Z14
+	VPERMPS    (DX)(R12*4), Z14, Z15
+	VPERMPS    (BX)(R12*4), Z14, Z14
+	VCVTDQ2PS  Z13, Z13
+	VSUBPS     Z14, Z13, Z13
+	VMULPS     Z15, Z13, Z13
+	VMULPS     64(R11), Z13, Z14
+	VADDPS     Z14, Z2, Z2
+	VMULPS     64(R11)(R10*1), Z13, Z14
+	VADDPS     Z14, Z6, Z6
+	VMULPS     64(R11)(R10*2), Z13, Z13
+	VADDPS     Z13, Z10, Z10
+	VPMOVSXBD  32(AX), Z13
+	MOVL       128(CX), R12
+	ANDL       $-16, R12
+	VMOVUPS    128(CX), Z14
+	VPERMPS    (DX)(R12*4), Z14, Z15
+	VPERMPS    (BX)(R12*4), Z14, Z14
+	VCVTDQ2PS  Z13, Z13
+	VSUBPS     Z14, Z13, Z13
+	VMULPS     Z15, Z13, Z13
+	VMULPS     128(R11), Z13, Z14
+	VADDPS     Z14, Z3, Z3
+	VMULPS     128(R11)(R10*1), Z13, Z14
+	VADDPS     Z14, Z7, Z7
+	VMULPS     128(R11)(R10*2), Z13, Z13
+	VADDPS     Z13, Z11, Z11
+	VPMOVSXBD  48(AX), Z13
+	MOVL       192(CX), R12
+	ANDL       $-16, R12
+	VMOVUPS    192(CX), Z14
+	VPERMPS    (DX)(R12*4), Z14, Z15
+	VPERMPS    (BX)(R12*4), Z14, Z14
+	VCVTDQ2PS  Z13, Z13
+	VSUBPS     Z14, Z13, Z13
+	VMULPS     Z15, Z13, Z13
+	VMULPS     192(R11), Z13, Z14
+	VADDPS     Z14, Z4, Z4
+	VMULPS     192(R11)(R10*1), Z13, Z14
+	VADDPS     Z14, Z8, Z8
+	VMULPS     192(R11)(R10*2), Z13, Z13
+	VADDPS     Z13, Z12, Z12
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, R11
+	DECQ       SI
+	JNE        stripe22
+
+end23:
+	MOVQ        rest+128(FP), SI
+	TESTQ       SI, SI
+	JEQ         whole25
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	VPMOVSXBD.Z (AX), K1, Z13
+	MOVL        (CX), R12
+	ANDL        $-16, R12
+	VMOVUPS     (CX), Z14
+	VPERMPS     (DX)(R12*4), Z14, Z15
+	VPERMPS     (BX)(R12*4), Z14, Z14
+	VCVTDQ2PS   Z13, Z13
+	VSUBPS      Z14, Z13, Z13
+	VMULPS      Z15, Z13, Z13
+	VMOVAPS.Z   Z13, K1, Z13
+	VMULPS      (R11), Z13, Z14
+	VADDPS      Z14, Z1, Z1
+	VMULPS      (R11)(R10*1), Z13, Z14
+	VADDPS      Z14, Z5, Z5
+	VMULPS      (R11)(R10*2), Z13, Z13
+	VADDPS      Z13, Z9, Z9
+	VPMOVSXBD.Z 16(AX), K2, Z13
+	MOVL        64(CX), R12
+	ANDL        $-16, R12
+	VMOVUPS     64(CX), Z14
+	VPERMPS     (DX)(R12*4), Z14, Z15
+	VPERMPS     (BX)(R12*4), Z14, Z14
+	VCVTDQ2PS   Z13, Z13
+	VSUBPS      Z14, Z13, Z13
+	VMULPS      Z15, Z13, Z13
+	VMOVAPS.Z   Z13, K2, Z13
+	VMULPS      64(R11), Z13, Z14
+	VADDPS      Z14, Z2, Z2
+	VMULPS      64(R11)(R10*1), Z13, Z14
+	VADDPS      Z14, Z6, Z6
+	VMULPS      64(R11)(R10*2), Z13, Z13
+	VADDPS      Z13, Z10, Z10
+	TESTQ       SI, SI
+	JEQ         whole25
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	VPMOVSXBD.Z 32(AX), K1, Z13
+	MOVL        128(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     128(CX), Z14
+	VPERMPS     (DX)(SI*4), Z14, Z15
+	VPERMPS     (BX)(SI*4), Z14, Z14
+	VCVTDQ2PS   Z13, Z13
+	VSUBPS      Z14, Z13, Z13
+	VMULPS      Z15, Z13, Z13
+	VMOVAPS.Z   Z13, K1, Z13
+	VMULPS      128(R11), Z13, Z14
+	VADDPS      Z14, Z3, Z3
+	VMULPS      128(R11)(R10*1), Z13, Z14
+	VADDPS      Z14, Z7, Z7
+	VMULPS      128(R11)(R10*2), Z13, Z13
+	VADDPS      Z13, Z11, Z11
+	VPMOVSXBD.Z 48(AX), K2, Z13
+	MOVL        192(CX), AX
+	ANDL        $-16, AX
+	VMOVUPS     192(CX), Z14
+	VPERMPS     (DX)(AX*4), Z14, Z15
+	VPERMPS     (BX)(AX*4), Z14, Z14
+	VCVTDQ2PS   Z13, Z13
+	VSUBPS      Z14, Z13, Z13
+	VMULPS      Z15, Z13, Z13
+	VMOVAPS.Z   Z13, K2, Z13
+	VMULPS      192(R11), Z13, Z14
+	VADDPS      Z14, Z4, Z4
+	VMULPS      192(R11)(R10*1), Z13, Z14
+	VADDPS      Z14, Z8, Z8
+	VMULPS      192(R11)(R10*2), Z13, Z13
+	VADDPS      Z13, Z12, Z12
+
+whole25:
+	JMP made21
+
+none20:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-16, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end27
+
+stripe26:
+	PREFETCHT0 2048(AX)
+	VPMOVSXBD  (AX), Z13
+	MOVL       (CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    (CX), Z14
+	VPERMPS    (DX)(BX*4), Z14, Z14
+	VCVTDQ2PS  Z13, Z13
+	VMULPS     Z14, Z13, Z13
+	VMULPS     (R11), Z13, Z14
+	VADDPS     Z14, Z1, Z1
+	VMULPS     (R11)(R10*1), Z13, Z14
+	VADDPS     Z14, Z5, Z5
+	VMULPS     (R11)(R10*2), Z13, Z13
+	VADDPS     Z13, Z9, Z9
+	VPMOVSXBD  16(AX), Z13
+	MOVL       64(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    64(CX), Z14
+	VPERMPS    (DX)(BX*4), Z14, Z14
+	VCVTDQ2PS  Z13, Z13
+	VMULPS     Z14, Z13, Z13
+	VMULPS     64(R11), Z13, Z14
+	VADDPS     Z14, Z2, Z2
+	VMULPS     64(R11)(R10*1), Z13, Z14
+	VADDPS     Z14, Z6, Z6
+	VMULPS     64(R11)(R10*2), Z13, Z13
+	VADDPS     Z13, Z10, Z10
+	VPMOVSXBD  32(AX), Z13
+	MOVL       128(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    128(CX), Z14
+	VPERMPS    (DX)(BX*4), Z14, Z14
+	VCVTDQ2PS  Z13, Z13
+	VMULPS     Z14, Z13, Z13
+	VMULPS     128(R11), Z13, Z14
+	VADDPS     Z14, Z3, Z3
+	VMULPS     128(R11)(R10*1), Z13, Z14
+	VADDPS     Z14, Z7, Z7
+	VMULPS     128(R11)(R10*2), Z13, Z13
+	VADDPS     Z13, Z11, Z11
+	VPMOVSXBD  48(AX), Z13
+	MOVL       192(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    192(CX), Z14
+	VPERMPS    (DX)(BX*4), Z14, Z14
+	VCVTDQ2PS  Z13, Z13
+	VMULPS     Z14, Z13, Z13
+	VMULPS     192(R11), Z13, Z14
+	VADDPS     Z14, Z4, Z4
+	VMULPS     192(R11)(R10*1), Z13, Z14
+	VADDPS     Z14, Z8, Z8
+	VMULPS     192(R11)(R10*2), Z13, Z13
+	VADDPS     Z13, Z12, Z12
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, R11
+	DECQ       SI
+	JNE        stripe26
+
+end27:
+	MOVQ        rest+128(FP), BX
+	TESTQ       BX, BX
+	JEQ         whole29
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	VPMOVSXBD.Z (AX), K1, Z13
+	MOVL        (CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     (CX), Z14
+	VPERMPS     (DX)(SI*4), Z14, Z14
+	VCVTDQ2PS   Z13, Z13
+	VMULPS      Z14, Z13, Z13
+	VMOVAPS.Z   Z13, K1, Z13
+	VMULPS      (R11), Z13, Z14
+	VADDPS      Z14, Z1, Z1
+	VMULPS      (R11)(R10*1), Z13, Z14
+	VADDPS      Z14, Z5, Z5
+	VMULPS      (R11)(R10*2), Z13, Z13
+	VADDPS      Z13, Z9, Z9
+	VPMOVSXBD.Z 16(AX), K2, Z13
+	MOVL        64(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     64(CX), Z14
+	VPERMPS     (DX)(SI*4), Z14, Z14
+	VCVTDQ2PS   Z13, Z13
+	VMULPS      Z14, Z13, Z13
+	VMOVAPS.Z   Z13, K2, Z13
+	VMULPS      64(R11), Z13, Z14
+	VADDPS      Z14, Z2, Z2
+	VMULPS      64(R11)(R10*1), Z13, Z14
+	VADDPS      Z14, Z6, Z6
+	VMULPS      64(R11)(R10*2), Z13, Z13
+	VADDPS      Z13, Z10, Z10
+	TESTQ       BX, BX
+	JEQ         whole29
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	VPMOVSXBD.Z 32(AX), K1, Z13
+	MOVL        128(CX), BX
+	ANDL        $-16, BX
+	VMOVUPS     128(CX), Z14
+	VPERMPS     (DX)(BX*4), Z14, Z14
+	VCVTDQ2PS   Z13, Z13
+	VMULPS      Z14, Z13, Z13
+	VMOVAPS.Z   Z13, K1, Z13
+	VMULPS      128(R11), Z13, Z14
+	VADDPS      Z14, Z3, Z3
+	VMULPS      128(R11)(R10*1), Z13, Z14
+	VADDPS      Z14, Z7, Z7
+	VMULPS      128(R11)(R10*2), Z13, Z13
+	VADDPS      Z13, Z11, Z11
+	VPMOVSXBD.Z 48(AX), K2, Z13
+	MOVL        192(CX), AX
+	ANDL        $-16, AX
+	VMOVUPS     192(CX), Z14
+	VPERMPS     (DX)(AX*4), Z14, Z14
+	VCVTDQ2PS   Z13, Z13
+	VMULPS      Z14, Z13, Z13
+	VMOVAPS.Z   Z13, K2, Z13
+	VMULPS      192(R11), Z13, Z14
+	VADDPS      Z14, Z4, Z4
+	VMULPS      192(R11)(R10*1), Z13, Z14
+	VADDPS      Z14, Z8, Z8
+	VMULPS      192(R11)(R10*2), Z13, Z13
+	VADDPS      Z13, Z12, Z12
+
+whole29:
+made21:
+	VMOVUPS Z1, (R8)
+	VMOVUPS Z2, 64(R8)
+	VMOVUPS Z3, 128(R8)
+	VMOVUPS Z4, 192(R8)
+	VMOVUPS Z5, 1024(R8)
+	VMOVUPS Z6, 1088(R8)
+	VMOVUPS Z7, 1152(R8)
+	VMOVUPS Z8, 1216(R8)
+	VMOVUPS Z9, 2048(R8)
+	VMOVUPS Z10, 2112(R8)
+	VMOVUPS Z11, 2176(R8)
+	VMOVUPS Z12, 2240(R8)
+	ADDQ    $0x00000100, R8
+	DECQ    columns+96(FP)
+	JLE     end30
+	MOVQ    qRow+104(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+112(FP), DX
+	ADDQ    scale+32(FP), DX
+	MOVQ    DX, scale+32(FP)
+	MOVQ    zeroRow+120(FP), BX
+	ADDQ    zero+40(FP), BX
+	MOVQ    BX, zero+40(FP)
+	MOVQ    steps+8(FP), SI
+	JMP     column17
+
+end30:
+	VZEROUPPER
+	RET
+
+fewer16:
+	CMPQ CX, $0x00000002
+	JLT  fewer31
+
+column32:
+	TESTQ   R9, R9
+	JEQ     begin33
+	VMOVUPS (R8), Z1
+	VMOVUPS 64(R8), Z2
+	VMOVUPS 128(R8), Z3
+	VMOVUPS 192(R8), Z4
+	VMOVUPS 1024(R8), Z5
+	VMOVUPS 1088(R8), Z6
+	VMOVUPS 1152(R8), Z7
+	VMOVUPS 1216(R8), Z8
+	JMP     begun34
+
+begin33:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+
+begun34:
+	MOVQ  DI, R11
+	TESTQ BX, BX
+	JEQ   none35
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), R12
+	ANDL  $-16, R12
+	SHLQ  $0x02, R12
+	SUBQ  R12, DX
+	SUBQ  R12, BX
+	TESTQ SI, SI
+	JLE   end38
+
+stripe37:
+	PREFETCHT0 2048(AX)
+	VPMOVSXBD  (AX), Z9
+	MOVL       (CX), R12
+	ANDL       $-16, R12
+	VMOVUPS    (CX), Z10
+	VPERMPS    (DX)(R12*4), Z10, Z11
+	VPERMPS    (BX)(R12*4), Z10, Z10
+	VCVTDQ2PS  Z9, Z9
+	VSUBPS     Z10, Z9, Z9
+	VMULPS     Z11, Z9, Z9
+	VMULPS     (R11), Z9, Z10
+	VADDPS     Z10, Z1, Z1
+	VMULPS     (R11)(R10*1), Z9, Z9
+	VADDPS     Z9, Z5, Z5
+	VPMOVSXBD  16(AX), Z9
+	MOVL       64(CX), R12
+	ANDL       $-16, R12
+	VMOVUPS    64(CX), Z10
+	VPERMPS    (DX)(R12*4), Z10, Z11
+	VPERMPS    (BX)(R12*4), Z10, Z10
+	VCVTDQ2PS  Z9, Z9
+	VSUBPS     Z10, Z9, Z9
+	VMULPS     Z11, Z9, Z9
+	VMULPS     64(R11), Z9, Z10
+	VADDPS     Z10, Z2, Z2
+	VMULPS     64(R11)(R10*1), Z9, Z9
+	VADDPS     Z9, Z6, Z6
+	VPMOVSXBD  32(AX), Z9
+	MOVL       128(CX), R12
+	ANDL       $-16, R12
+	VMOVUPS    128(CX), Z10
+	VPERMPS    (DX)(R12*4), Z10, Z11
+	VPERMPS    (BX)(R12*4), Z10, Z10
+	VCVTDQ2PS  Z9, Z9
+	VSUBPS     Z10, Z9, Z9
+	VMULPS     Z11, Z9, Z9
+	VMULPS     128(R11), Z9, Z10
+	VADDPS     Z10, Z3, Z3
+	VMULPS     128(R11)(R10*1), Z9, Z9
+	VADDPS     Z9, Z7, Z7
+	VPMOVSXBD  48(AX), Z9
+	MOVL       192(CX), R12
+	ANDL       $-16, R12
+	VMOVUPS    192(CX), Z10
+	VPERMPS    (DX)(R12*4), Z10, Z11
+	VPERMPS    (BX)(R12*4), Z10, Z10
+	VCVTDQ2PS  Z9, Z9
+	VSUBPS     Z10, Z9, Z9
+	VMULPS     Z11, Z9, Z9
+	VMULPS     192(R11), Z9, Z10
+	VADDPS     Z10, Z4, Z4
+	VMULPS     192(R11)(R10*1), Z9, Z9
+	VADDPS     Z9, Z8, Z8
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, R11
+	DECQ       SI
+	JNE        stripe37
+
+end38:
+	MOVQ        rest+128(FP), SI
+	TESTQ       SI, SI
+	JEQ         whole40
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	VPMOVSXBD.Z (AX), K1, Z9
+	MOVL        (CX), R12
+	ANDL        $-16, R12
+	VMOVUPS     (CX), Z10
+	VPERMPS     (DX)(R12*4), Z10, Z11
+	VPERMPS     (BX)(R12*4), Z10, Z10
+	VCVTDQ2PS   Z9, Z9
+	VSUBPS      Z10, Z9, Z9
+	VMULPS      Z11, Z9, Z9
+	VMOVAPS.Z   Z9, K1, Z9
+	VMULPS      (R11), Z9, Z10
+	VADDPS      Z10, Z1, Z1
+	VMULPS      (R11)(R10*1), Z9, Z9
+	VADDPS      Z9, Z5, Z5
+	VPMOVSXBD.Z 16(AX), K2, Z9
+	MOVL        64(CX), R12
+	ANDL        $-16, R12
+	VMOVUPS     64(CX), Z10
+	VPERMPS     (DX)(R12*4), Z10, Z11
+	VPERMPS     (BX)(R12*4), Z10, Z10
+	VCVTDQ2PS   Z9, Z9
+	VSUBPS      Z10, Z9, Z9
+	VMULPS      Z11, Z9, Z9
+	VMOVAPS.Z   Z9, K2, Z9
+	VMULPS      64(R11), Z9, Z10
+	VADDPS      Z10, Z2, Z2
+	VMULPS      64(R11)(R10*1), Z9, Z9
+	VADDPS      Z9, Z6, Z6
+	TESTQ       SI, SI
+	JEQ         whole40
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	VPMOVSXBD.Z 32(AX), K1, Z9
+	MOVL        128(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     128(CX), Z10
+	VPERMPS     (DX)(SI*4), Z10, Z11
+	VPERMPS     (BX)(SI*4), Z10, Z10
+	VCVTDQ2PS   Z9, Z9
+	VSUBPS      Z10, Z9, Z9
+	VMULPS      Z11, Z9, Z9
+	VMOVAPS.Z   Z9, K1, Z9
+	VMULPS      128(R11), Z9, Z10
+	VADDPS      Z10, Z3, Z3
+	VMULPS      128(R11)(R10*1), Z9, Z9
+	VADDPS      Z9, Z7, Z7
+	VPMOVSXBD.Z 48(AX), K2, Z9
+	MOVL        192(CX), AX
+	ANDL        $-16, AX
+	VMOVUPS     192(CX), Z10
+	VPERMPS     (DX)(AX*4), Z10, Z11
+	VPERMPS     (BX)(AX*4), Z10, Z10
+	VCVTDQ2PS   Z9, Z9
+	VSUBPS      Z10, Z9, Z9
+	VMULPS      Z11, Z9, Z9
+	VMOVAPS.Z   Z9, K2, Z9
+	VMULPS      192(R11), Z9, Z10
+	VADDPS      Z10, Z4, Z4
+	VMULPS      192(R11)(R10*1), Z9, Z9
+	VADDPS      Z9, Z8, Z8
+
+whole40:
+	JMP made36
+
+none35:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-16, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end42
+
+stripe41:
+	PREFETCHT0 2048(AX)
+	VPMOVSXBD  (AX), Z9
+	MOVL       (CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    (CX), Z10
+	VPERMPS    (DX)(BX*4), Z10, Z10
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z10, Z9, Z9
+	VMULPS     (R11), Z9, Z10
+	VADDPS     Z10, Z1, Z1
+	VMULPS     (R11)(R10*1), Z9, Z9
+	VADDPS     Z9, Z5, Z5
+	VPMOVSXBD  16(AX), Z9
+	MOVL       64(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    64(CX), Z10
+	VPERMPS    (DX)(BX*4), Z10, Z10
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z10, Z9, Z9
+	VMULPS     64(R11), Z9, Z10
+	VADDPS     Z10, Z2, Z2
+	VMULPS     64(R11)(R10*1), Z9, Z9
+	VADDPS     Z9, Z6, Z6
+	VPMOVSXBD  32(AX), Z9
+	MOVL       128(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    128(CX), Z10
+	VPERMPS    (DX)(BX*4), Z10, Z10
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z10, Z9, Z9
+	VMULPS     128(R11), Z9, Z10
+	VADDPS     Z10, Z3, Z3
+	VMULPS     128(R11)(R10*1), Z9, Z9
+	VADDPS     Z9, Z7, Z7
+	VPMOVSXBD  48(AX), Z9
+	MOVL       192(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    192(CX), Z10
+	VPERMPS    (DX)(BX*4), Z10, Z10
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z10, Z9, Z9
+	VMULPS     192(R11), Z9, Z10
+	VADDPS     Z10, Z4, Z4
+	VMULPS     192(R11)(R10*1), Z9, Z9
+	VADDPS     Z9, Z8, Z8
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, R11
+	DECQ       SI
+	JNE        stripe41
+
+end42:
+	MOVQ        rest+128(FP), BX
+	TESTQ       BX, BX
+	JEQ         whole44
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	VPMOVSXBD.Z (AX), K1, Z9
+	MOVL        (CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     (CX), Z10
+	VPERMPS     (DX)(SI*4), Z10, Z10
+	VCVTDQ2PS   Z9, Z9
+	VMULPS      Z10, Z9, Z9
+	VMOVAPS.Z   Z9, K1, Z9
+	VMULPS      (R11), Z9, Z10
+	VADDPS      Z10, Z1, Z1
+	VMULPS      (R11)(R10*1), Z9, Z9
+	VADDPS      Z9, Z5, Z5
+	VPMOVSXBD.Z 16(AX), K2, Z9
+	MOVL        64(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     64(CX), Z10
+	VPERMPS     (DX)(SI*4), Z10, Z10
+	VCVTDQ2PS   Z9, Z9
+	VMULPS      Z10, Z9, Z9
+	VMOVAPS.Z   Z9, K2, Z9
+	VMULPS      64(R11), Z9, Z10
+	VADDPS      Z10, Z2, Z2
+	VMULPS      64(R11)(R10*1), Z9, Z9
+	VADDPS      Z9, Z6, Z6
+	TESTQ       BX, BX
+	JEQ         whole44
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	VPMOVSXBD.Z 32(AX), K1, Z9
+	MOVL        128(CX), BX
+	ANDL        $-16, BX
+	VMOVUPS     128(CX), Z10
+	VPERMPS     (DX)(BX*4), Z10, Z10
+	VCVTDQ2PS   Z9, Z9
+	VMULPS      Z10, Z9, Z9
+	VMOVAPS.Z   Z9, K1, Z9
+	VMULPS      128(R11), Z9, Z10
+	VADDPS      Z10, Z3, Z3
+	VMULPS      128(R11)(R10*1), Z9, Z9
+	VADDPS      Z9, Z7, Z7
+	VPMOVSXBD.Z 48(AX), K2, Z9
+	MOVL        192(CX), AX
+	ANDL        $-16, AX
+	VMOVUPS     192(CX), Z10
+	VPERMPS     (DX)(AX*4), Z10, Z10
+	VCVTDQ2PS   Z9, Z9
+	VMULPS      Z10, Z9, Z9
+	VMOVAPS.Z   Z9, K2, Z9
+	VMULPS      192(R11), Z9, Z10
+	VADDPS      Z10, Z4, Z4
+	VMULPS      192(R11)(R10*1), Z9, Z9
+	VADDPS      Z9, Z8, Z8
+
+whole44:
+made36:
+	VMOVUPS Z1, (R8)
+	VMOVUPS Z2, 64(R8)
+	VMOVUPS Z3, 128(R8)
+	VMOVUPS Z4, 192(R8)
+	VMOVUPS Z5, 1024(R8)
+	VMOVUPS Z6, 1088(R8)
+	VMOVUPS Z7, 1152(R8)
+	VMOVUPS Z8, 1216(R8)
+	ADDQ    $0x00000100, R8
+	DECQ    columns+96(FP)
+	JLE     end45
+	MOVQ    qRow+104(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+112(FP), DX
+	ADDQ    scale+32(FP), DX
+	MOVQ    DX, scale+32(FP)
+	MOVQ    zeroRow+120(FP), BX
+	ADDQ    zero+40(FP), BX
+	MOVQ    BX, zero+40(FP)
+	MOVQ    steps+8(FP), SI
+	JMP     column32
+
+end45:
+	VZEROUPPER
+	RET
+
+fewer31:
+column46:
+	TESTQ   R9, R9
+	JEQ     begin47
+	VMOVUPS (R8), Z1
+	VMOVUPS 64(R8), Z2
+	VMOVUPS 128(R8), Z3
+	VMOVUPS 192(R8), Z4
+	JMP     begun48
+
+begin47:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+
+begun48:
+	MOVQ  DI, R10
+	TESTQ BX, BX
+	JEQ   none49
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), R11
+	ANDL  $-16, R11
+	SHLQ  $0x02, R11
+	SUBQ  R11, DX
+	SUBQ  R11, BX
+	TESTQ SI, SI
+	JLE   end52
+
+stripe51:
+	PREFETCHT0 2048(AX)
+	VPMOVSXBD  (AX), Z5
+	MOVL       (CX), R11
+	ANDL       $-16, R11
+	VMOVUPS    (CX), Z6
+	VPERMPS    (DX)(R11*4), Z6, Z7
+	VPERMPS    (BX)(R11*4), Z6, Z6
+	VCVTDQ2PS  Z5, Z5
+	VSUBPS     Z6, Z5, Z5
+	VMULPS     Z7, Z5, Z5
+	VMULPS     (R10), Z5, Z5
+	VADDPS     Z5, Z1, Z1
+	VPMOVSXBD  16(AX), Z5
+	MOVL       64(CX), R11
+	ANDL       $-16, R11
+	VMOVUPS    64(CX), Z6
+	VPERMPS    (DX)(R11*4), Z6, Z7
+	VPERMPS    (BX)(R11*4), Z6, Z6
+	VCVTDQ2PS  Z5, Z5
+	VSUBPS     Z6, Z5, Z5
+	VMULPS     Z7, Z5, Z5
+	VMULPS     64(R10), Z5, Z5
+	VADDPS     Z5, Z2, Z2
+	VPMOVSXBD  32(AX), Z5
+	MOVL       128(CX), R11
+	ANDL       $-16, R11
+	VMOVUPS    128(CX), Z6
+	VPERMPS    (DX)(R11*4), Z6, Z7
+	VPERMPS    (BX)(R11*4), Z6, Z6
+	VCVTDQ2PS  Z5, Z5
+	VSUBPS     Z6, Z5, Z5
+	VMULPS     Z7, Z5, Z5
+	VMULPS     128(R10), Z5, Z5
+	VADDPS     Z5, Z3, Z3
+	VPMOVSXBD  48(AX), Z5
+	MOVL       192(CX), R11
+	ANDL       $-16, R11
+	VMOVUPS    192(CX), Z6
+	VPERMPS    (DX)(R11*4), Z6, Z7
+	VPERMPS    (BX)(R11*4), Z6, Z6
+	VCVTDQ2PS  Z5, Z5
+	VSUBPS     Z6, Z5, Z5
+	VMULPS     Z7, Z5, Z5
+	VMULPS     192(R10), Z5, Z5
+	VADDPS     Z5, Z4, Z4
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, R10
+	DECQ       SI
+	JNE        stripe51
+
+end52:
+	MOVQ        rest+128(FP), SI
+	TESTQ       SI, SI
+	JEQ         whole54
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	VPMOVSXBD.Z (AX), K1, Z5
+	MOVL        (CX), R11
+	ANDL        $-16, R11
+	VMOVUPS     (CX), Z6
+	VPERMPS     (DX)(R11*4), Z6, Z7
+	VPERMPS     (BX)(R11*4), Z6, Z6
+	VCVTDQ2PS   Z5, Z5
+	VSUBPS      Z6, Z5, Z5
+	VMULPS      Z7, Z5, Z5
+	VMOVAPS.Z   Z5, K1, Z5
+	VMULPS      (R10), Z5, Z5
+	VADDPS      Z5, Z1, Z1
+	VPMOVSXBD.Z 16(AX), K2, Z5
+	MOVL        64(CX), R11
+	ANDL        $-16, R11
+	VMOVUPS     64(CX), Z6
+	VPERMPS     (DX)(R11*4), Z6, Z7
+	VPERMPS     (BX)(R11*4), Z6, Z6
+	VCVTDQ2PS   Z5, Z5
+	VSUBPS      Z6, Z5, Z5
+	VMULPS      Z7, Z5, Z5
+	VMOVAPS.Z   Z5, K2, Z5
+	VMULPS      64(R10), Z5, Z5
+	VADDPS      Z5, Z2, Z2
+	TESTQ       SI, SI
+	JEQ         whole54
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	VPMOVSXBD.Z 32(AX), K1, Z5
+	MOVL        128(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     128(CX), Z6
+	VPERMPS     (DX)(SI*4), Z6, Z7
+	VPERMPS     (BX)(SI*4), Z6, Z6
+	VCVTDQ2PS   Z5, Z5
+	VSUBPS      Z6, Z5, Z5
+	VMULPS      Z7, Z5, Z5
+	VMOVAPS.Z   Z5, K1, Z5
+	VMULPS      128(R10), Z5, Z5
+	VADDPS      Z5, Z3, Z3
+	VPMOVSXBD.Z 48(AX), K2, Z5
+	MOVL        192(CX), AX
+	ANDL        $-16, AX
+	VMOVUPS     192(CX), Z6
+	VPERMPS     (DX)(AX*4), Z6, Z7
+	VPERMPS     (BX)(AX*4), Z6, Z6
+	VCVTDQ2PS   Z5, Z5
+	VSUBPS      Z6, Z5, Z5
+	VMULPS      Z7, Z5, Z5
+	VMOVAPS.Z   Z5, K2, Z5
+	VMULPS      192(R10), Z5, Z5
+	VADDPS      Z5, Z4, Z4
+
+whole54:
+	JMP made50
+
+none49:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-16, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end56
+
+stripe55:
+	PREFETCHT0 2048(AX)
+	VPMOVSXBD  (AX), Z5
+	MOVL       (CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    (CX), Z6
+	VPERMPS    (DX)(BX*4), Z6, Z6
+	VCVTDQ2PS  Z5, Z5
+	VMULPS     Z6, Z5, Z5
+	VMULPS     (R10), Z5, Z5
+	VADDPS     Z5, Z1, Z1
+	VPMOVSXBD  16(AX), Z5
+	MOVL       64(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    64(CX), Z6
+	VPERMPS    (DX)(BX*4), Z6, Z6
+	VCVTDQ2PS  Z5, Z5
+	VMULPS     Z6, Z5, Z5
+	VMULPS     64(R10), Z5, Z5
+	VADDPS     Z5, Z2, Z2
+	VPMOVSXBD  32(AX), Z5
+	MOVL       128(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    128(CX), Z6
+	VPERMPS    (DX)(BX*4), Z6, Z6
+	VCVTDQ2PS  Z5, Z5
+	VMULPS     Z6, Z5, Z5
+	VMULPS     128(R10), Z5, Z5
+	VADDPS     Z5, Z3, Z3
+	VPMOVSXBD  48(AX), Z5
+	MOVL       192(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    192(CX), Z6
+	VPERMPS    (DX)(BX*4), Z6, Z6
+	VCVTDQ2PS  Z5, Z5
+	VMULPS     Z6, Z5, Z5
+	VMULPS     192(R10), Z5, Z5
+	VADDPS     Z5, Z4, Z4
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, R10
+	DECQ       SI
+	JNE        stripe55
+
+end56:
+	MOVQ        rest+128(FP), BX
+	TESTQ       BX, BX
+	JEQ         whole58
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	VPMOVSXBD.Z (AX), K1, Z5
+	MOVL        (CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     (CX), Z6
+	VPERMPS     (DX)(SI*4), Z6, Z6
+	VCVTDQ2PS   Z5, Z5
+	VMULPS      Z6, Z5, Z5
+	VMOVAPS.Z   Z5, K1, Z5
+	VMULPS      (R10), Z5, Z5
+	VADDPS      Z5, Z1, Z1
+	VPMOVSXBD.Z 16(AX), K2, Z5
+	MOVL        64(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     64(CX), Z6
+	VPERMPS     (DX)(SI*4), Z6, Z6
+	VCVTDQ2PS   Z5, Z5
+	VMULPS      Z6, Z5, Z5
+	VMOVAPS.Z   Z5, K2, Z5
+	VMULPS      64(R10), Z5, Z5
+	VADDPS      Z5, Z2, Z2
+	TESTQ       BX, BX
+	JEQ         whole58
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	VPMOVSXBD.Z 32(AX), K1, Z5
+	MOVL        128(CX), BX
+	ANDL        $-16, BX
+	VMOVUPS     128(CX), Z6
+	VPERMPS     (DX)(BX*4), Z6, Z6
+	VCVTDQ2PS   Z5, Z5
+	VMULPS      Z6, Z5, Z5
+	VMOVAPS.Z   Z5, K1, Z5
+	VMULPS      128(R10), Z5, Z5
+	VADDPS      Z5, Z3, Z3
+	VPMOVSXBD.Z 48(AX), K2, Z5
+	MOVL        192(CX), AX
+	ANDL        $-16, AX
+	VMOVUPS     192(CX), Z6
+	VPERMPS     (DX)(AX*4), Z6, Z6
+	VCVTDQ2PS   Z5, Z5
+	VMULPS      Z6, Z5, Z5
+	VMOVAPS.Z   Z5, K2, Z5
+	VMULPS      192(R10), Z5, Z5
+	VADDPS      Z5, Z4, Z4
+
+whole58:
+made50:
+	VMOVUPS Z1, (R8)
+	VMOVUPS Z2, 64(R8)
+	VMOVUPS Z3, 128(R8)
+	VMOVUPS Z4, 192(R8)
+	ADDQ    $0x00000100, R8
+	DECQ    columns+96(FP)
+	JLE     end59
+	MOVQ    qRow+104(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+112(FP), DX
+	ADDQ    scale+32(FP), DX
+	MOVQ    DX, scale+32(FP)
+	MOVQ    zeroRow+120(FP), BX
+	ADDQ    zero+40(FP), BX
+	MOVQ    BX, zero+40(FP)
+	MOVQ    steps+8(FP), SI
+	JMP     column46
+
+end59:
+	VZEROUPPER
+	RET
+
+// func packGroupsAVX512S8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, to *float32, toRow int, apart int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·packGroupsAVX512S8(SB), NOSPLIT, $0-120
+	MOVQ q+0(FP), AX
+	MOVQ scale+32(FP), DX
+	MOVQ zero+40(FP), BX
+	MOVQ steps+8(FP), SI
+
+column60:
+	MOVQ  to+56(FP), CX
+	MOVQ  apart+72(FP), DI
+	MOVQ  CX, R8
+	TESTQ BX, BX
+	JEQ   none61
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), R9
+	ANDL  $-16, R9
+	SHLQ  $0x02, R9
+	SUBQ  R9, DX
+	SUBQ  R9, BX
+	TESTQ SI, SI
+	JLE   end64
+
+stripe63:
+	PREFETCHT0 2048(AX)
+	VPMOVSXBD  (AX), Z0
+	MOVL       (CX), R9
+	ANDL       $-16, R9
+	VMOVUPS    (CX), Z1
+	VPERMPS    (DX)(R9*4), Z1, Z2
+	VPERMPS    (BX)(R9*4), Z1, Z1
+	VCVTDQ2PS  Z0, Z0
+	VSUBPS     Z1, Z0, Z0
+	VMULPS     Z2, Z0, Z0
+	VMOVUPS    Z0, (R8)
+	VPMOVSXBD  16(AX), Z0
+	MOVL       64(CX), R9
+	ANDL       $-16, R9
+	VMOVUPS    64(CX), Z1
+	VPERMPS    (DX)(R9*4), Z1, Z2
+	VPERMPS    (BX)(R9*4), Z1, Z1
+	VCVTDQ2PS  Z0, Z0
+	VSUBPS     Z1, Z0, Z0
+	VMULPS     Z2, Z0, Z0
+	VMOVUPS    Z0, (R8)(DI*1)
+	VPMOVSXBD  32(AX), Z0
+	MOVL       128(CX), R9
+	ANDL       $-16, R9
+	VMOVUPS    128(CX), Z1
+	VPERMPS    (DX)(R9*4), Z1, Z2
+	VPERMPS    (BX)(R9*4), Z1, Z1
+	VCVTDQ2PS  Z0, Z0
+	VSUBPS     Z1, Z0, Z0
+	VMULPS     Z2, Z0, Z0
+	VMOVUPS    Z0, 64(R8)
+	VPMOVSXBD  48(AX), Z0
+	MOVL       192(CX), R9
+	ANDL       $-16, R9
+	VMOVUPS    192(CX), Z1
+	VPERMPS    (DX)(R9*4), Z1, Z2
+	VPERMPS    (BX)(R9*4), Z1, Z1
+	VCVTDQ2PS  Z0, Z0
+	VSUBPS     Z1, Z0, Z0
+	VMULPS     Z2, Z0, Z0
+	VMOVUPS    Z0, 64(R8)(DI*1)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000080, R8
+	DECQ       SI
+	JNE        stripe63
+
+end64:
+	MOVQ        rest+112(FP), SI
+	TESTQ       SI, SI
+	JEQ         whole66
+	VXORPS      X0, X0, X0
+	VMOVUPS     Z0, 64(R8)
+	VMOVUPS     Z0, 64(R8)(DI*1)
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	VPMOVSXBD.Z (AX), K1, Z0
+	MOVL        (CX), R9
+	ANDL        $-16, R9
+	VMOVUPS     (CX), Z1
+	VPERMPS     (DX)(R9*4), Z1, Z2
+	VPERMPS     (BX)(R9*4), Z1, Z1
+	VCVTDQ2PS   Z0, Z0
+	VSUBPS      Z1, Z0, Z0
+	VMULPS      Z2, Z0, Z0
+	VMOVAPS.Z   Z0, K1, Z0
+	VMOVUPS     Z0, (R8)
+	VPMOVSXBD.Z 16(AX), K2, Z0
+	MOVL        64(CX), R9
+	ANDL        $-16, R9
+	VMOVUPS     64(CX), Z1
+	VPERMPS     (DX)(R9*4), Z1, Z2
+	VPERMPS     (BX)(R9*4), Z1, Z1
+	VCVTDQ2PS   Z0, Z0
+	VSUBPS      Z1, Z0, Z0
+	VMULPS      Z2, Z0, Z0
+	VMOVAPS.Z   Z0, K2, Z0
+	VMOVUPS     Z0, (R8)(DI*1)
+	TESTQ       SI, SI
+	JEQ         whole66
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	VPMOVSXBD.Z 32(AX), K1, Z0
+	MOVL        128(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     128(CX), Z1
+	VPERMPS     (DX)(SI*4), Z1, Z2
+	VPERMPS     (BX)(SI*4), Z1, Z1
+	VCVTDQ2PS   Z0, Z0
+	VSUBPS      Z1, Z0, Z0
+	VMULPS      Z2, Z0, Z0
+	VMOVAPS.Z   Z0, K1, Z0
+	VMOVUPS     Z0, 64(R8)
+	VPMOVSXBD.Z 48(AX), K2, Z0
+	MOVL        192(CX), AX
+	ANDL        $-16, AX
+	VMOVUPS     192(CX), Z1
+	VPERMPS     (DX)(AX*4), Z1, Z2
+	VPERMPS     (BX)(AX*4), Z1, Z1
+	VCVTDQ2PS   Z0, Z0
+	VSUBPS      Z1, Z0, Z0
+	VMULPS      Z2, Z0, Z0
+	VMOVAPS.Z   Z0, K2, Z0
+	VMOVUPS     Z0, 64(R8)(DI*1)
+
+whole66:
+	JMP made62
+
+none61:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-16, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end68
+
+stripe67:
+	PREFETCHT0 2048(AX)
+	VPMOVSXBD  (AX), Z0
+	MOVL       (CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    (CX), Z1
+	VPERMPS    (DX)(BX*4), Z1, Z1
+	VCVTDQ2PS  Z0, Z0
+	VMULPS     Z1, Z0, Z0
+	VMOVUPS    Z0, (R8)
+	VPMOVSXBD  16(AX), Z0
+	MOVL       64(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    64(CX), Z1
+	VPERMPS    (DX)(BX*4), Z1, Z1
+	VCVTDQ2PS  Z0, Z0
+	VMULPS     Z1, Z0, Z0
+	VMOVUPS    Z0, (R8)(DI*1)
+	VPMOVSXBD  32(AX), Z0
+	MOVL       128(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    128(CX), Z1
+	VPERMPS    (DX)(BX*4), Z1, Z1
+	VCVTDQ2PS  Z0, Z0
+	VMULPS     Z1, Z0, Z0
+	VMOVUPS    Z0, 64(R8)
+	VPMOVSXBD  48(AX), Z0
+	MOVL       192(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    192(CX), Z1
+	VPERMPS    (DX)(BX*4), Z1, Z1
+	VCVTDQ2PS  Z0, Z0
+	VMULPS     Z1, Z0, Z0
+	VMOVUPS    Z0, 64(R8)(DI*1)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000080, R8
+	DECQ       SI
+	JNE        stripe67
+
+end68:
+	MOVQ        rest+112(FP), BX
+	TESTQ       BX, BX
+	JEQ         whole70
+	VXORPS      X0, X0, X0
+	VMOVUPS     Z0, 64(R8)
+	VMOVUPS     Z0, 64(R8)(DI*1)
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	VPMOVSXBD.Z (AX), K1, Z0
+	MOVL        (CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     (CX), Z1
+	VPERMPS     (DX)(SI*4), Z1, Z1
+	VCVTDQ2PS   Z0, Z0
+	VMULPS      Z1, Z0, Z0
+	VMOVAPS.Z   Z0, K1, Z0
+	VMOVUPS     Z0, (R8)
+	VPMOVSXBD.Z 16(AX), K2, Z0
+	MOVL        64(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     64(CX), Z1
+	VPERMPS     (DX)(SI*4), Z1, Z1
+	VCVTDQ2PS   Z0, Z0
+	VMULPS      Z1, Z0, Z0
+	VMOVAPS.Z   Z0, K2, Z0
+	VMOVUPS     Z0, (R8)(DI*1)
+	TESTQ       BX, BX
+	JEQ         whole70
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	VPMOVSXBD.Z 32(AX), K1, Z0
+	MOVL        128(CX), BX
+	ANDL        $-16, BX
+	VMOVUPS     128(CX), Z1
+	VPERMPS     (DX)(BX*4), Z1, Z1
+	VCVTDQ2PS   Z0, Z0
+	VMULPS      Z1, Z0, Z0
+	VMOVAPS.Z   Z0, K1, Z0
+	VMOVUPS     Z0, 64(R8)
+	VPMOVSXBD.Z 48(AX), K2, Z0
+	MOVL        192(CX), AX
+	ANDL        $-16, AX
+	VMOVUPS     192(CX), Z1
+	VPERMPS     (DX)(AX*4), Z1, Z1
+	VCVTDQ2PS   Z0, Z0
+	VMULPS      Z1, Z0, Z0
+	VMOVAPS.Z   Z0, K2, Z0
+	VMOVUPS     Z0, 64(R8)(DI*1)
+
+whole70:
+made62:
+	DECQ columns+80(FP)
+	JLE  end71
+	MOVQ qRow+88(FP), AX
+	ADDQ q+0(FP), AX
+	MOVQ AX, q+0(FP)
+	MOVQ scaleRow+96(FP), DX
+	ADDQ scale+32(FP), DX
+	MOVQ DX, scale+32(FP)
+	MOVQ zeroRow+104(FP), BX
+	ADDQ zero+40(FP), BX
+	MOVQ BX, zero+40(FP)
+	MOVQ toRow+64(FP), CX
+	ADDQ to+56(FP), CX
+	MOVQ CX, to+56(FP)
+	MOVQ steps+8(FP), SI
+	JMP  column60
+
+end71:
+	VZEROUPPER
+	RET
+
+// func weightStripesAVX512U8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+// Requires: AVX, AVX512F, CMOV, MMX+
+TEXT ·weightStripesAVX512U8(SB), NOSPLIT, $8-136
+	MOVQ   q+0(FP), AX
+	MOVQ   scale+32(FP), BX
+	MOVQ   zero+40(FP), SI
+	MOVQ   steps+8(FP), DI
+	MOVQ   shift+16(FP), CX
+	MOVQ   $0x00000001, R8
+	SHLQ   CL, R8
+	INCQ   R8
+	SHRQ   $0x01, R8
+	MOVQ   x+56(FP), R9
+	MOVQ   rows+72(FP), DX
+	MOVQ   lanes+80(FP), R10
+	MOVQ   more+88(FP), R11
+	VXORPS X4, X4, X4
+	MOVQ   xRow+64(FP), R12
+	CMPQ   DX, $0x00000004
+	JLT    fewer1
+
+column2:
+	TESTQ   R11, R11
+	JEQ     begin3
+	VMOVUPS (R10), Z5
+	VMOVUPS 64(R10), Z6
+	VMOVUPS 128(R10), Z7
+	VMOVUPS 192(R10), Z8
+	VMOVUPS 1024(R10), Z9
+	VMOVUPS 1088(R10), Z10
+	VMOVUPS 1152(R10), Z11
+	VMOVUPS 1216(R10), Z12
+	VMOVUPS 2048(R10), Z13
+	VMOVUPS 2112(R10), Z14
+	VMOVUPS 2176(R10), Z15
+	VMOVUPS 2240(R10), Z16
+	VMOVUPS 3072(R10), Z17
+	VMOVUPS 3136(R10), Z18
+	VMOVUPS 3200(R10), Z19
+	VMOVUPS 3264(R10), Z20
 	JMP     begun4
 
 begin3:
@@ -1445,29 +3262,30 @@ begin3:
 	VMOVAPS Z4, Z20
 
 begun4:
-	MOVQ  R9, R10
-	LEAQ  (R10)(R13*2), R14
-	ADDQ  R13, R14
-	TESTQ DI, DI
+	MOVQ  R9, R13
+	LEAQ  (R13)(R12*2), R14
+	ADDQ  R12, R14
+	TESTQ SI, SI
 	JEQ   none5
+	XORQ  DX, DX
 
 group9:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end8
-	MOVQ         BX, R15
-	CMPQ         R15, R8
-	CMOVQGT      R8, R15
-	SUBQ         R15, R8
+	MOVQ         R8, R15
+	CMPQ         R15, DI
+	CMOVQGT      DI, R15
+	SUBQ         R15, DI
 	MOVQ         DX, BP
 	SHRQ         CL, BP
 	INCQ         DX
-	VBROADCASTSS (SI)(BP*4), Z0
-	VBROADCASTSS (DI)(BP*4), Z1
+	VBROADCASTSS (BX)(BP*4), Z0
+	VBROADCASTSS (SI)(BP*4), Z1
 	MOVQ         DX, BP
 	SHRQ         CL, BP
 	INCQ         DX
-	VBROADCASTSS (SI)(BP*4), Z2
-	VBROADCASTSS (DI)(BP*4), Z3
+	VBROADCASTSS (BX)(BP*4), Z2
+	VBROADCASTSS (SI)(BP*4), Z3
 	LEAQ         -2(DX)(R15*2), DX
 
 stripe7:
@@ -1476,11 +3294,11 @@ stripe7:
 	VCVTDQ2PS  Z21, Z21
 	VSUBPS     Z1, Z21, Z21
 	VMULPS     Z0, Z21, Z21
-	VMULPS     (R10), Z21, Z22
+	VMULPS     (R13), Z21, Z22
 	VADDPS     Z22, Z5, Z5
-	VMULPS     (R10)(R13*1), Z21, Z22
+	VMULPS     (R13)(R12*1), Z21, Z22
 	VADDPS     Z22, Z9, Z9
-	VMULPS     (R10)(R13*2), Z21, Z22
+	VMULPS     (R13)(R12*2), Z21, Z22
 	VADDPS     Z22, Z13, Z13
 	VMULPS     (R14), Z21, Z21
 	VADDPS     Z21, Z17, Z17
@@ -1488,11 +3306,11 @@ stripe7:
 	VCVTDQ2PS  Z21, Z21
 	VSUBPS     Z1, Z21, Z21
 	VMULPS     Z0, Z21, Z21
-	VMULPS     64(R10), Z21, Z22
+	VMULPS     64(R13), Z21, Z22
 	VADDPS     Z22, Z6, Z6
-	VMULPS     64(R10)(R13*1), Z21, Z22
+	VMULPS     64(R13)(R12*1), Z21, Z22
 	VADDPS     Z22, Z10, Z10
-	VMULPS     64(R10)(R13*2), Z21, Z22
+	VMULPS     64(R13)(R12*2), Z21, Z22
 	VADDPS     Z22, Z14, Z14
 	VMULPS     64(R14), Z21, Z21
 	VADDPS     Z21, Z18, Z18
@@ -1500,11 +3318,11 @@ stripe7:
 	VCVTDQ2PS  Z21, Z21
 	VSUBPS     Z3, Z21, Z21
 	VMULPS     Z2, Z21, Z21
-	VMULPS     128(R10), Z21, Z22
+	VMULPS     128(R13), Z21, Z22
 	VADDPS     Z22, Z7, Z7
-	VMULPS     128(R10)(R13*1), Z21, Z22
+	VMULPS     128(R13)(R12*1), Z21, Z22
 	VADDPS     Z22, Z11, Z11
-	VMULPS     128(R10)(R13*2), Z21, Z22
+	VMULPS     128(R13)(R12*2), Z21, Z22
 	VADDPS     Z22, Z15, Z15
 	VMULPS     128(R14), Z21, Z21
 	VADDPS     Z21, Z19, Z19
@@ -1512,269 +3330,276 @@ stripe7:
 	VCVTDQ2PS  Z21, Z21
 	VSUBPS     Z3, Z21, Z21
 	VMULPS     Z2, Z21, Z21
-	VMULPS     192(R10), Z21, Z22
+	VMULPS     192(R13), Z21, Z22
 	VADDPS     Z22, Z8, Z8
-	VMULPS     192(R10)(R13*1), Z21, Z22
+	VMULPS     192(R13)(R12*1), Z21, Z22
 	VADDPS     Z22, Z12, Z12
-	VMULPS     192(R10)(R13*2), Z21, Z22
+	VMULPS     192(R13)(R12*2), Z21, Z22
 	VADDPS     Z22, Z16, Z16
 	VMULPS     192(R14), Z21, Z21
 	VADDPS     Z21, Z20, Z20
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x00000100, R10
+	ADDQ       $0x00000100, R13
 	ADDQ       $0x00000100, R14
 	DECQ       R15
 	JNE        stripe7
 	JMP        group9
 
 end8:
-	MOVQ         rest+120(FP), R8
-	TESTQ        R8, R8
+	MOVQ         rest+128(FP), DI
+	TESTQ        DI, DI
 	JEQ          whole10
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z0
-	VBROADCASTSS (DI)(R15*4), Z1
+	VBROADCASTSS (BX)(R15*4), Z0
+	VBROADCASTSS (SI)(R15*4), Z1
 	VPMOVZXBD.Z  (AX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
-	VMULPS       (R10), Z2, Z3
-	VADDPS       Z3, Z5, K1, Z5
-	VMULPS       (R10)(R13*1), Z2, Z3
-	VADDPS       Z3, Z9, K1, Z9
-	VMULPS       (R10)(R13*2), Z2, Z3
-	VADDPS       Z3, Z13, K1, Z13
+	VMOVAPS.Z    Z2, K1, Z2
+	VMULPS       (R13), Z2, Z3
+	VADDPS       Z3, Z5, Z5
+	VMULPS       (R13)(R12*1), Z2, Z3
+	VADDPS       Z3, Z9, Z9
+	VMULPS       (R13)(R12*2), Z2, Z3
+	VADDPS       Z3, Z13, Z13
 	VMULPS       (R14), Z2, Z2
-	VADDPS       Z2, Z17, K1, Z17
+	VADDPS       Z2, Z17, Z17
 	VPMOVZXBD.Z  16(AX), K2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
-	VMULPS       64(R10), Z2, Z0
-	VADDPS       Z0, Z6, K2, Z6
-	VMULPS       64(R10)(R13*1), Z2, Z0
-	VADDPS       Z0, Z10, K2, Z10
-	VMULPS       64(R10)(R13*2), Z2, Z0
-	VADDPS       Z0, Z14, K2, Z14
+	VMOVAPS.Z    Z2, K2, Z2
+	VMULPS       64(R13), Z2, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R13)(R12*1), Z2, Z0
+	VADDPS       Z0, Z10, Z10
+	VMULPS       64(R13)(R12*2), Z2, Z0
+	VADDPS       Z0, Z14, Z14
 	VMULPS       64(R14), Z2, Z0
-	VADDPS       Z0, Z18, K2, Z18
-	TESTQ        R8, R8
+	VADDPS       Z0, Z18, Z18
+	TESTQ        DI, DI
 	JEQ          whole10
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
-	MOVQ         DX, R15
-	SHRQ         CL, R15
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z2
-	VBROADCASTSS (DI)(R15*4), Z3
+	VBROADCASTSS (BX)(DI*4), Z2
+	VBROADCASTSS (SI)(DI*4), Z3
 	VPMOVZXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
-	VMULPS       128(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z11, K1, Z11
-	VMULPS       128(R10)(R13*2), Z0, Z1
-	VADDPS       Z1, Z15, K1, Z15
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       128(R13), Z0, Z1
+	VADDPS       Z1, Z7, Z7
+	VMULPS       128(R13)(R12*1), Z0, Z1
+	VADDPS       Z1, Z11, Z11
+	VMULPS       128(R13)(R12*2), Z0, Z1
+	VADDPS       Z1, Z15, Z15
 	VMULPS       128(R14), Z0, Z0
-	VADDPS       Z0, Z19, K1, Z19
+	VADDPS       Z0, Z19, Z19
 	VPMOVZXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
-	VMULPS       192(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z12, K2, Z12
-	VMULPS       192(R10)(R13*2), Z0, Z1
-	VADDPS       Z1, Z16, K2, Z16
+	VMOVAPS.Z    Z0, K2, Z0
+	VMULPS       192(R13), Z0, Z1
+	VADDPS       Z1, Z8, Z8
+	VMULPS       192(R13)(R12*1), Z0, Z1
+	VADDPS       Z1, Z12, Z12
+	VMULPS       192(R13)(R12*2), Z0, Z1
+	VADDPS       Z1, Z16, Z16
 	VMULPS       192(R14), Z0, Z0
-	VADDPS       Z0, Z20, K2, Z20
-	TESTQ        R8, R8
+	VADDPS       Z0, Z20, Z20
 
 whole10:
 	JMP made6
 
 none5:
+	XORQ DX, DX
+
 group13:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end12
-	MOVQ         BX, DI
-	CMPQ         DI, R8
-	CMOVQGT      R8, DI
-	SUBQ         DI, R8
+	MOVQ         R8, SI
+	CMPQ         SI, DI
+	CMOVQGT      DI, SI
+	SUBQ         SI, DI
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z0
+	VBROADCASTSS (BX)(R15*4), Z0
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z2
-	LEAQ         -2(DX)(DI*2), DX
+	VBROADCASTSS (BX)(R15*4), Z2
+	LEAQ         -2(DX)(SI*2), DX
 
 stripe11:
 	PREFETCHT0 2048(AX)
 	VPMOVZXBD  (AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z0, Z1, Z1
-	VMULPS     (R10), Z1, Z3
+	VMULPS     (R13), Z1, Z3
 	VADDPS     Z3, Z5, Z5
-	VMULPS     (R10)(R13*1), Z1, Z3
+	VMULPS     (R13)(R12*1), Z1, Z3
 	VADDPS     Z3, Z9, Z9
-	VMULPS     (R10)(R13*2), Z1, Z3
+	VMULPS     (R13)(R12*2), Z1, Z3
 	VADDPS     Z3, Z13, Z13
 	VMULPS     (R14), Z1, Z1
 	VADDPS     Z1, Z17, Z17
 	VPMOVZXBD  16(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z0, Z1, Z1
-	VMULPS     64(R10), Z1, Z3
+	VMULPS     64(R13), Z1, Z3
 	VADDPS     Z3, Z6, Z6
-	VMULPS     64(R10)(R13*1), Z1, Z3
+	VMULPS     64(R13)(R12*1), Z1, Z3
 	VADDPS     Z3, Z10, Z10
-	VMULPS     64(R10)(R13*2), Z1, Z3
+	VMULPS     64(R13)(R12*2), Z1, Z3
 	VADDPS     Z3, Z14, Z14
 	VMULPS     64(R14), Z1, Z1
 	VADDPS     Z1, Z18, Z18
 	VPMOVZXBD  32(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z2, Z1, Z1
-	VMULPS     128(R10), Z1, Z3
+	VMULPS     128(R13), Z1, Z3
 	VADDPS     Z3, Z7, Z7
-	VMULPS     128(R10)(R13*1), Z1, Z3
+	VMULPS     128(R13)(R12*1), Z1, Z3
 	VADDPS     Z3, Z11, Z11
-	VMULPS     128(R10)(R13*2), Z1, Z3
+	VMULPS     128(R13)(R12*2), Z1, Z3
 	VADDPS     Z3, Z15, Z15
 	VMULPS     128(R14), Z1, Z1
 	VADDPS     Z1, Z19, Z19
 	VPMOVZXBD  48(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z2, Z1, Z1
-	VMULPS     192(R10), Z1, Z3
+	VMULPS     192(R13), Z1, Z3
 	VADDPS     Z3, Z8, Z8
-	VMULPS     192(R10)(R13*1), Z1, Z3
+	VMULPS     192(R13)(R12*1), Z1, Z3
 	VADDPS     Z3, Z12, Z12
-	VMULPS     192(R10)(R13*2), Z1, Z3
+	VMULPS     192(R13)(R12*2), Z1, Z3
 	VADDPS     Z3, Z16, Z16
 	VMULPS     192(R14), Z1, Z1
 	VADDPS     Z1, Z20, Z20
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x00000100, R10
+	ADDQ       $0x00000100, R13
 	ADDQ       $0x00000100, R14
-	DECQ       DI
+	DECQ       SI
 	JNE        stripe11
 	JMP        group13
 
 end12:
-	MOVQ         rest+120(FP), DI
-	TESTQ        DI, DI
+	MOVQ         rest+128(FP), SI
+	TESTQ        SI, SI
 	JEQ          whole14
-	KMOVW        DI, K1
-	SHRQ         $0x10, DI
-	KMOVW        DI, K2
-	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	KMOVW        SI, K1
+	SHRQ         $0x10, SI
+	KMOVW        SI, K2
+	SHRQ         $0x10, SI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z0
+	VBROADCASTSS (BX)(DI*4), Z0
 	VPMOVZXBD.Z  (AX), K1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMULPS       (R10), Z1, Z2
-	VADDPS       Z2, Z5, K1, Z5
-	VMULPS       (R10)(R13*1), Z1, Z2
-	VADDPS       Z2, Z9, K1, Z9
-	VMULPS       (R10)(R13*2), Z1, Z2
-	VADDPS       Z2, Z13, K1, Z13
+	VMOVAPS.Z    Z1, K1, Z1
+	VMULPS       (R13), Z1, Z2
+	VADDPS       Z2, Z5, Z5
+	VMULPS       (R13)(R12*1), Z1, Z2
+	VADDPS       Z2, Z9, Z9
+	VMULPS       (R13)(R12*2), Z1, Z2
+	VADDPS       Z2, Z13, Z13
 	VMULPS       (R14), Z1, Z1
-	VADDPS       Z1, Z17, K1, Z17
+	VADDPS       Z1, Z17, Z17
 	VPMOVZXBD.Z  16(AX), K2, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMULPS       64(R10), Z1, Z0
-	VADDPS       Z0, Z6, K2, Z6
-	VMULPS       64(R10)(R13*1), Z1, Z0
-	VADDPS       Z0, Z10, K2, Z10
-	VMULPS       64(R10)(R13*2), Z1, Z0
-	VADDPS       Z0, Z14, K2, Z14
+	VMOVAPS.Z    Z1, K2, Z1
+	VMULPS       64(R13), Z1, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R13)(R12*1), Z1, Z0
+	VADDPS       Z0, Z10, Z10
+	VMULPS       64(R13)(R12*2), Z1, Z0
+	VADDPS       Z0, Z14, Z14
 	VMULPS       64(R14), Z1, Z0
-	VADDPS       Z0, Z18, K2, Z18
-	TESTQ        DI, DI
+	VADDPS       Z0, Z18, Z18
+	TESTQ        SI, SI
 	JEQ          whole14
-	KMOVW        DI, K1
-	SHRQ         $0x10, DI
-	KMOVW        DI, K2
-	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	KMOVW        SI, K1
+	SHRQ         $0x10, SI
+	KMOVW        SI, K2
+	SHRQ         $0x10, SI
+	MOVQ         DX, SI
+	SHRQ         CL, SI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (BX)(SI*4), Z2
 	VPMOVZXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
-	VMULPS       128(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z11, K1, Z11
-	VMULPS       128(R10)(R13*2), Z0, Z1
-	VADDPS       Z1, Z15, K1, Z15
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       128(R13), Z0, Z1
+	VADDPS       Z1, Z7, Z7
+	VMULPS       128(R13)(R12*1), Z0, Z1
+	VADDPS       Z1, Z11, Z11
+	VMULPS       128(R13)(R12*2), Z0, Z1
+	VADDPS       Z1, Z15, Z15
 	VMULPS       128(R14), Z0, Z0
-	VADDPS       Z0, Z19, K1, Z19
+	VADDPS       Z0, Z19, Z19
 	VPMOVZXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
-	VMULPS       192(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z12, K2, Z12
-	VMULPS       192(R10)(R13*2), Z0, Z1
-	VADDPS       Z1, Z16, K2, Z16
+	VMOVAPS.Z    Z0, K2, Z0
+	VMULPS       192(R13), Z0, Z1
+	VADDPS       Z1, Z8, Z8
+	VMULPS       192(R13)(R12*1), Z0, Z1
+	VADDPS       Z1, Z12, Z12
+	VMULPS       192(R13)(R12*2), Z0, Z1
+	VADDPS       Z1, Z16, Z16
 	VMULPS       192(R14), Z0, Z0
-	VADDPS       Z0, Z20, K2, Z20
-	TESTQ        DI, DI
+	VADDPS       Z0, Z20, Z20
 
 whole14:
 made6:
-	VMOVUPS Z5, (R11)
-	VMOVUPS Z6, 64(R11)
-	VMOVUPS Z7, 128(R11)
-	VMOVUPS Z8, 192(R11)
-	VMOVUPS Z9, 1024(R11)
-	VMOVUPS Z10, 1088(R11)
-	VMOVUPS Z11, 1152(R11)
-	VMOVUPS Z12, 1216(R11)
-	VMOVUPS Z13, 2048(R11)
-	VMOVUPS Z14, 2112(R11)
-	VMOVUPS Z15, 2176(R11)
-	VMOVUPS Z16, 2240(R11)
-	VMOVUPS Z17, 3072(R11)
-	VMOVUPS Z18, 3136(R11)
-	VMOVUPS Z19, 3200(R11)
-	VMOVUPS Z20, 3264(R11)
-	DECQ    columns+88(FP)
+	VMOVUPS Z5, (R10)
+	VMOVUPS Z6, 64(R10)
+	VMOVUPS Z7, 128(R10)
+	VMOVUPS Z8, 192(R10)
+	VMOVUPS Z9, 1024(R10)
+	VMOVUPS Z10, 1088(R10)
+	VMOVUPS Z11, 1152(R10)
+	VMOVUPS Z12, 1216(R10)
+	VMOVUPS Z13, 2048(R10)
+	VMOVUPS Z14, 2112(R10)
+	VMOVUPS Z15, 2176(R10)
+	VMOVUPS Z16, 2240(R10)
+	VMOVUPS Z17, 3072(R10)
+	VMOVUPS Z18, 3136(R10)
+	VMOVUPS Z19, 3200(R10)
+	VMOVUPS Z20, 3264(R10)
+	ADDQ    $0x00000100, R10
+	DECQ    columns+96(FP)
 	JLE     end15
-	MOVQ    qRow+96(FP), AX
+	MOVQ    qRow+104(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
-	MOVQ    scaleRow+104(FP), SI
-	ADDQ    scale+24(FP), SI
-	MOVQ    SI, scale+24(FP)
-	MOVQ    zeroRow+112(FP), DI
-	ADDQ    zero+32(FP), DI
-	MOVQ    DI, zero+32(FP)
-	ADDQ    $0x00000100, R11
-	MOVQ    steps+8(FP), R8
-	XORQ    DX, DX
+	MOVQ    scaleRow+112(FP), BX
+	ADDQ    scale+32(FP), BX
+	MOVQ    BX, scale+32(FP)
+	MOVQ    zeroRow+120(FP), SI
+	ADDQ    zero+40(FP), SI
+	MOVQ    SI, zero+40(FP)
+	MOVQ    steps+8(FP), DI
 	JMP     column2
 
 end15:
@@ -1782,24 +3607,24 @@ end15:
 	RET
 
 fewer1:
-	CMPQ R10, $0x00000003
+	CMPQ DX, $0x00000003
 	JLT  fewer16
 
 column17:
-	TESTQ   R12, R12
+	TESTQ   R11, R11
 	JEQ     begin18
-	VMOVUPS (R11), Z5
-	VMOVUPS 64(R11), Z6
-	VMOVUPS 128(R11), Z7
-	VMOVUPS 192(R11), Z8
-	VMOVUPS 1024(R11), Z9
-	VMOVUPS 1088(R11), Z10
-	VMOVUPS 1152(R11), Z11
-	VMOVUPS 1216(R11), Z12
-	VMOVUPS 2048(R11), Z13
-	VMOVUPS 2112(R11), Z14
-	VMOVUPS 2176(R11), Z15
-	VMOVUPS 2240(R11), Z16
+	VMOVUPS (R10), Z5
+	VMOVUPS 64(R10), Z6
+	VMOVUPS 128(R10), Z7
+	VMOVUPS 192(R10), Z8
+	VMOVUPS 1024(R10), Z9
+	VMOVUPS 1088(R10), Z10
+	VMOVUPS 1152(R10), Z11
+	VMOVUPS 1216(R10), Z12
+	VMOVUPS 2048(R10), Z13
+	VMOVUPS 2112(R10), Z14
+	VMOVUPS 2176(R10), Z15
+	VMOVUPS 2240(R10), Z16
 	JMP     begun19
 
 begin18:
@@ -1817,27 +3642,28 @@ begin18:
 	VMOVAPS Z4, Z16
 
 begun19:
-	MOVQ  R9, R10
-	TESTQ DI, DI
+	MOVQ  R9, R13
+	TESTQ SI, SI
 	JEQ   none20
+	XORQ  DX, DX
 
 group24:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end23
-	MOVQ         BX, R14
-	CMPQ         R14, R8
-	CMOVQGT      R8, R14
-	SUBQ         R14, R8
+	MOVQ         R8, R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	SUBQ         R14, DI
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z0
-	VBROADCASTSS (DI)(R15*4), Z1
+	VBROADCASTSS (BX)(R15*4), Z0
+	VBROADCASTSS (SI)(R15*4), Z1
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z2
-	VBROADCASTSS (DI)(R15*4), Z3
+	VBROADCASTSS (BX)(R15*4), Z2
+	VBROADCASTSS (SI)(R15*4), Z3
 	LEAQ         -2(DX)(R14*2), DX
 
 stripe22:
@@ -1846,267 +3672,274 @@ stripe22:
 	VCVTDQ2PS  Z17, Z17
 	VSUBPS     Z1, Z17, Z17
 	VMULPS     Z0, Z17, Z17
-	VMULPS     (R10), Z17, Z18
+	VMULPS     (R13), Z17, Z18
 	VADDPS     Z18, Z5, Z5
-	VMULPS     (R10)(R13*1), Z17, Z18
+	VMULPS     (R13)(R12*1), Z17, Z18
 	VADDPS     Z18, Z9, Z9
-	VMULPS     (R10)(R13*2), Z17, Z17
+	VMULPS     (R13)(R12*2), Z17, Z17
 	VADDPS     Z17, Z13, Z13
 	VPMOVZXBD  16(AX), Z17
 	VCVTDQ2PS  Z17, Z17
 	VSUBPS     Z1, Z17, Z17
 	VMULPS     Z0, Z17, Z17
-	VMULPS     64(R10), Z17, Z18
+	VMULPS     64(R13), Z17, Z18
 	VADDPS     Z18, Z6, Z6
-	VMULPS     64(R10)(R13*1), Z17, Z18
+	VMULPS     64(R13)(R12*1), Z17, Z18
 	VADDPS     Z18, Z10, Z10
-	VMULPS     64(R10)(R13*2), Z17, Z17
+	VMULPS     64(R13)(R12*2), Z17, Z17
 	VADDPS     Z17, Z14, Z14
 	VPMOVZXBD  32(AX), Z17
 	VCVTDQ2PS  Z17, Z17
 	VSUBPS     Z3, Z17, Z17
 	VMULPS     Z2, Z17, Z17
-	VMULPS     128(R10), Z17, Z18
+	VMULPS     128(R13), Z17, Z18
 	VADDPS     Z18, Z7, Z7
-	VMULPS     128(R10)(R13*1), Z17, Z18
+	VMULPS     128(R13)(R12*1), Z17, Z18
 	VADDPS     Z18, Z11, Z11
-	VMULPS     128(R10)(R13*2), Z17, Z17
+	VMULPS     128(R13)(R12*2), Z17, Z17
 	VADDPS     Z17, Z15, Z15
 	VPMOVZXBD  48(AX), Z17
 	VCVTDQ2PS  Z17, Z17
 	VSUBPS     Z3, Z17, Z17
 	VMULPS     Z2, Z17, Z17
-	VMULPS     192(R10), Z17, Z18
+	VMULPS     192(R13), Z17, Z18
 	VADDPS     Z18, Z8, Z8
-	VMULPS     192(R10)(R13*1), Z17, Z18
+	VMULPS     192(R13)(R12*1), Z17, Z18
 	VADDPS     Z18, Z12, Z12
-	VMULPS     192(R10)(R13*2), Z17, Z17
+	VMULPS     192(R13)(R12*2), Z17, Z17
 	VADDPS     Z17, Z16, Z16
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x00000100, R10
+	ADDQ       $0x00000100, R13
 	DECQ       R14
 	JNE        stripe22
 	JMP        group24
 
 end23:
-	MOVQ         rest+120(FP), R8
-	TESTQ        R8, R8
+	MOVQ         rest+128(FP), DI
+	TESTQ        DI, DI
 	JEQ          whole25
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z0
-	VBROADCASTSS (DI)(R14*4), Z1
+	VBROADCASTSS (BX)(R14*4), Z0
+	VBROADCASTSS (SI)(R14*4), Z1
 	VPMOVZXBD.Z  (AX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
-	VMULPS       (R10), Z2, Z3
-	VADDPS       Z3, Z5, K1, Z5
-	VMULPS       (R10)(R13*1), Z2, Z3
-	VADDPS       Z3, Z9, K1, Z9
-	VMULPS       (R10)(R13*2), Z2, Z2
-	VADDPS       Z2, Z13, K1, Z13
+	VMOVAPS.Z    Z2, K1, Z2
+	VMULPS       (R13), Z2, Z3
+	VADDPS       Z3, Z5, Z5
+	VMULPS       (R13)(R12*1), Z2, Z3
+	VADDPS       Z3, Z9, Z9
+	VMULPS       (R13)(R12*2), Z2, Z2
+	VADDPS       Z2, Z13, Z13
 	VPMOVZXBD.Z  16(AX), K2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
-	VMULPS       64(R10), Z2, Z0
-	VADDPS       Z0, Z6, K2, Z6
-	VMULPS       64(R10)(R13*1), Z2, Z0
-	VADDPS       Z0, Z10, K2, Z10
-	VMULPS       64(R10)(R13*2), Z2, Z0
-	VADDPS       Z0, Z14, K2, Z14
-	TESTQ        R8, R8
+	VMOVAPS.Z    Z2, K2, Z2
+	VMULPS       64(R13), Z2, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R13)(R12*1), Z2, Z0
+	VADDPS       Z0, Z10, Z10
+	VMULPS       64(R13)(R12*2), Z2, Z0
+	VADDPS       Z0, Z14, Z14
+	TESTQ        DI, DI
 	JEQ          whole25
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
-	MOVQ         DX, R14
-	SHRQ         CL, R14
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z2
-	VBROADCASTSS (DI)(R14*4), Z3
+	VBROADCASTSS (BX)(DI*4), Z2
+	VBROADCASTSS (SI)(DI*4), Z3
 	VPMOVZXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
-	VMULPS       128(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z11, K1, Z11
-	VMULPS       128(R10)(R13*2), Z0, Z0
-	VADDPS       Z0, Z15, K1, Z15
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       128(R13), Z0, Z1
+	VADDPS       Z1, Z7, Z7
+	VMULPS       128(R13)(R12*1), Z0, Z1
+	VADDPS       Z1, Z11, Z11
+	VMULPS       128(R13)(R12*2), Z0, Z0
+	VADDPS       Z0, Z15, Z15
 	VPMOVZXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
-	VMULPS       192(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z12, K2, Z12
-	VMULPS       192(R10)(R13*2), Z0, Z0
-	VADDPS       Z0, Z16, K2, Z16
-	TESTQ        R8, R8
+	VMOVAPS.Z    Z0, K2, Z0
+	VMULPS       192(R13), Z0, Z1
+	VADDPS       Z1, Z8, Z8
+	VMULPS       192(R13)(R12*1), Z0, Z1
+	VADDPS       Z1, Z12, Z12
+	VMULPS       192(R13)(R12*2), Z0, Z0
+	VADDPS       Z0, Z16, Z16
 
 whole25:
 	JMP made21
 
 none20:
+	XORQ DX, DX
+
 group28:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end27
-	MOVQ         BX, DI
-	CMPQ         DI, R8
-	CMOVQGT      R8, DI
-	SUBQ         DI, R8
+	MOVQ         R8, SI
+	CMPQ         SI, DI
+	CMOVQGT      DI, SI
+	SUBQ         SI, DI
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (BX)(R14*4), Z0
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z2
-	LEAQ         -2(DX)(DI*2), DX
+	VBROADCASTSS (BX)(R14*4), Z2
+	LEAQ         -2(DX)(SI*2), DX
 
 stripe26:
 	PREFETCHT0 2048(AX)
 	VPMOVZXBD  (AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z0, Z1, Z1
-	VMULPS     (R10), Z1, Z3
+	VMULPS     (R13), Z1, Z3
 	VADDPS     Z3, Z5, Z5
-	VMULPS     (R10)(R13*1), Z1, Z3
+	VMULPS     (R13)(R12*1), Z1, Z3
 	VADDPS     Z3, Z9, Z9
-	VMULPS     (R10)(R13*2), Z1, Z1
+	VMULPS     (R13)(R12*2), Z1, Z1
 	VADDPS     Z1, Z13, Z13
 	VPMOVZXBD  16(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z0, Z1, Z1
-	VMULPS     64(R10), Z1, Z3
+	VMULPS     64(R13), Z1, Z3
 	VADDPS     Z3, Z6, Z6
-	VMULPS     64(R10)(R13*1), Z1, Z3
+	VMULPS     64(R13)(R12*1), Z1, Z3
 	VADDPS     Z3, Z10, Z10
-	VMULPS     64(R10)(R13*2), Z1, Z1
+	VMULPS     64(R13)(R12*2), Z1, Z1
 	VADDPS     Z1, Z14, Z14
 	VPMOVZXBD  32(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z2, Z1, Z1
-	VMULPS     128(R10), Z1, Z3
+	VMULPS     128(R13), Z1, Z3
 	VADDPS     Z3, Z7, Z7
-	VMULPS     128(R10)(R13*1), Z1, Z3
+	VMULPS     128(R13)(R12*1), Z1, Z3
 	VADDPS     Z3, Z11, Z11
-	VMULPS     128(R10)(R13*2), Z1, Z1
+	VMULPS     128(R13)(R12*2), Z1, Z1
 	VADDPS     Z1, Z15, Z15
 	VPMOVZXBD  48(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z2, Z1, Z1
-	VMULPS     192(R10), Z1, Z3
+	VMULPS     192(R13), Z1, Z3
 	VADDPS     Z3, Z8, Z8
-	VMULPS     192(R10)(R13*1), Z1, Z3
+	VMULPS     192(R13)(R12*1), Z1, Z3
 	VADDPS     Z3, Z12, Z12
-	VMULPS     192(R10)(R13*2), Z1, Z1
+	VMULPS     192(R13)(R12*2), Z1, Z1
 	VADDPS     Z1, Z16, Z16
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x00000100, R10
-	DECQ       DI
+	ADDQ       $0x00000100, R13
+	DECQ       SI
 	JNE        stripe26
 	JMP        group28
 
 end27:
-	MOVQ         rest+120(FP), DI
-	TESTQ        DI, DI
+	MOVQ         rest+128(FP), SI
+	TESTQ        SI, SI
 	JEQ          whole29
-	KMOVW        DI, K1
-	SHRQ         $0x10, DI
-	KMOVW        DI, K2
-	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	KMOVW        SI, K1
+	SHRQ         $0x10, SI
+	KMOVW        SI, K2
+	SHRQ         $0x10, SI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z0
+	VBROADCASTSS (BX)(DI*4), Z0
 	VPMOVZXBD.Z  (AX), K1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMULPS       (R10), Z1, Z2
-	VADDPS       Z2, Z5, K1, Z5
-	VMULPS       (R10)(R13*1), Z1, Z2
-	VADDPS       Z2, Z9, K1, Z9
-	VMULPS       (R10)(R13*2), Z1, Z1
-	VADDPS       Z1, Z13, K1, Z13
+	VMOVAPS.Z    Z1, K1, Z1
+	VMULPS       (R13), Z1, Z2
+	VADDPS       Z2, Z5, Z5
+	VMULPS       (R13)(R12*1), Z1, Z2
+	VADDPS       Z2, Z9, Z9
+	VMULPS       (R13)(R12*2), Z1, Z1
+	VADDPS       Z1, Z13, Z13
 	VPMOVZXBD.Z  16(AX), K2, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMULPS       64(R10), Z1, Z0
-	VADDPS       Z0, Z6, K2, Z6
-	VMULPS       64(R10)(R13*1), Z1, Z0
-	VADDPS       Z0, Z10, K2, Z10
-	VMULPS       64(R10)(R13*2), Z1, Z0
-	VADDPS       Z0, Z14, K2, Z14
-	TESTQ        DI, DI
+	VMOVAPS.Z    Z1, K2, Z1
+	VMULPS       64(R13), Z1, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R13)(R12*1), Z1, Z0
+	VADDPS       Z0, Z10, Z10
+	VMULPS       64(R13)(R12*2), Z1, Z0
+	VADDPS       Z0, Z14, Z14
+	TESTQ        SI, SI
 	JEQ          whole29
-	KMOVW        DI, K1
-	SHRQ         $0x10, DI
-	KMOVW        DI, K2
-	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	KMOVW        SI, K1
+	SHRQ         $0x10, SI
+	KMOVW        SI, K2
+	SHRQ         $0x10, SI
+	MOVQ         DX, SI
+	SHRQ         CL, SI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (BX)(SI*4), Z2
 	VPMOVZXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
-	VMULPS       128(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z11, K1, Z11
-	VMULPS       128(R10)(R13*2), Z0, Z0
-	VADDPS       Z0, Z15, K1, Z15
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       128(R13), Z0, Z1
+	VADDPS       Z1, Z7, Z7
+	VMULPS       128(R13)(R12*1), Z0, Z1
+	VADDPS       Z1, Z11, Z11
+	VMULPS       128(R13)(R12*2), Z0, Z0
+	VADDPS       Z0, Z15, Z15
 	VPMOVZXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
-	VMULPS       192(R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z12, K2, Z12
-	VMULPS       192(R10)(R13*2), Z0, Z0
-	VADDPS       Z0, Z16, K2, Z16
-	TESTQ        DI, DI
+	VMOVAPS.Z    Z0, K2, Z0
+	VMULPS       192(R13), Z0, Z1
+	VADDPS       Z1, Z8, Z8
+	VMULPS       192(R13)(R12*1), Z0, Z1
+	VADDPS       Z1, Z12, Z12
+	VMULPS       192(R13)(R12*2), Z0, Z0
+	VADDPS       Z0, Z16, Z16
 
 whole29:
 made21:
-	VMOVUPS Z5, (R11)
-	VMOVUPS Z6, 64(R11)
-	VMOVUPS Z7, 128(R11)
-	VMOVUPS Z8, 192(R11)
-	VMOVUPS Z9, 1024(R11)
-	VMOVUPS Z10, 1088(R11)
-	VMOVUPS Z11, 1152(R11)
-	VMOVUPS Z12, 1216(R11)
-	VMOVUPS Z13, 2048(R11)
-	VMOVUPS Z14, 2112(R11)
-	VMOVUPS Z15, 2176(R11)
-	VMOVUPS Z16, 2240(R11)
-	DECQ    columns+88(FP)
+	VMOVUPS Z5, (R10)
+	VMOVUPS Z6, 64(R10)
+	VMOVUPS Z7, 128(R10)
+	VMOVUPS Z8, 192(R10)
+	VMOVUPS Z9, 1024(R10)
+	VMOVUPS Z10, 1088(R10)
+	VMOVUPS Z11, 1152(R10)
+	VMOVUPS Z12, 1216(R10)
+	VMOVUPS Z13, 2048(R10)
+	VMOVUPS Z14, 2112(R10)
+	VMOVUPS Z15, 2176(R10)
+	VMOVUPS Z16, 2240(R10)
+	ADDQ    $0x00000100, R10
+	DECQ    columns+96(FP)
 	JLE     end30
-	MOVQ    qRow+96(FP), AX
+	MOVQ    qRow+104(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
-	MOVQ    scaleRow+104(FP), SI
-	ADDQ    scale+24(FP), SI
-	MOVQ    SI, scale+24(FP)
-	MOVQ    zeroRow+112(FP), DI
-	ADDQ    zero+32(FP), DI
-	MOVQ    DI, zero+32(FP)
-	ADDQ    $0x00000100, R11
-	MOVQ    steps+8(FP), R8
-	XORQ    DX, DX
+	MOVQ    scaleRow+112(FP), BX
+	ADDQ    scale+32(FP), BX
+	MOVQ    BX, scale+32(FP)
+	MOVQ    zeroRow+120(FP), SI
+	ADDQ    zero+40(FP), SI
+	MOVQ    SI, zero+40(FP)
+	MOVQ    steps+8(FP), DI
 	JMP     column17
 
 end30:
@@ -2114,20 +3947,20 @@ end30:
 	RET
 
 fewer16:
-	CMPQ R10, $0x00000002
+	CMPQ DX, $0x00000002
 	JLT  fewer31
 
 column32:
-	TESTQ   R12, R12
+	TESTQ   R11, R11
 	JEQ     begin33
-	VMOVUPS (R11), Z5
-	VMOVUPS 64(R11), Z6
-	VMOVUPS 128(R11), Z7
-	VMOVUPS 192(R11), Z8
-	VMOVUPS 1024(R11), Z9
-	VMOVUPS 1088(R11), Z10
-	VMOVUPS 1152(R11), Z11
-	VMOVUPS 1216(R11), Z12
+	VMOVUPS (R10), Z5
+	VMOVUPS 64(R10), Z6
+	VMOVUPS 128(R10), Z7
+	VMOVUPS 192(R10), Z8
+	VMOVUPS 1024(R10), Z9
+	VMOVUPS 1088(R10), Z10
+	VMOVUPS 1152(R10), Z11
+	VMOVUPS 1216(R10), Z12
 	JMP     begun34
 
 begin33:
@@ -2141,27 +3974,28 @@ begin33:
 	VMOVAPS Z4, Z12
 
 begun34:
-	MOVQ  R9, R10
-	TESTQ DI, DI
+	MOVQ  R9, R13
+	TESTQ SI, SI
 	JEQ   none35
+	XORQ  DX, DX
 
 group39:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end38
-	MOVQ         BX, R14
-	CMPQ         R14, R8
-	CMOVQGT      R8, R14
-	SUBQ         R14, R8
+	MOVQ         R8, R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	SUBQ         R14, DI
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z0
-	VBROADCASTSS (DI)(R15*4), Z1
+	VBROADCASTSS (BX)(R15*4), Z0
+	VBROADCASTSS (SI)(R15*4), Z1
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z2
-	VBROADCASTSS (DI)(R15*4), Z3
+	VBROADCASTSS (BX)(R15*4), Z2
+	VBROADCASTSS (SI)(R15*4), Z3
 	LEAQ         -2(DX)(R14*2), DX
 
 stripe37:
@@ -2170,231 +4004,238 @@ stripe37:
 	VCVTDQ2PS  Z13, Z13
 	VSUBPS     Z1, Z13, Z13
 	VMULPS     Z0, Z13, Z13
-	VMULPS     (R10), Z13, Z14
+	VMULPS     (R13), Z13, Z14
 	VADDPS     Z14, Z5, Z5
-	VMULPS     (R10)(R13*1), Z13, Z13
+	VMULPS     (R13)(R12*1), Z13, Z13
 	VADDPS     Z13, Z9, Z9
 	VPMOVZXBD  16(AX), Z13
 	VCVTDQ2PS  Z13, Z13
 	VSUBPS     Z1, Z13, Z13
 	VMULPS     Z0, Z13, Z13
-	VMULPS     64(R10), Z13, Z14
+	VMULPS     64(R13), Z13, Z14
 	VADDPS     Z14, Z6, Z6
-	VMULPS     64(R10)(R13*1), Z13, Z13
+	VMULPS     64(R13)(R12*1), Z13, Z13
 	VADDPS     Z13, Z10, Z10
 	VPMOVZXBD  32(AX), Z13
 	VCVTDQ2PS  Z13, Z13
 	VSUBPS     Z3, Z13, Z13
 	VMULPS     Z2, Z13, Z13
-	VMULPS     128(R10), Z13, Z14
+	VMULPS     128(R13), Z13, Z14
 	VADDPS     Z14, Z7, Z7
-	VMULPS     128(R10)(R13*1), Z13, Z13
+	VMULPS     128(R13)(R12*1), Z13, Z13
 	VADDPS     Z13, Z11, Z11
 	VPMOVZXBD  48(AX), Z13
 	VCVTDQ2PS  Z13, Z13
 	VSUBPS     Z3, Z13, Z13
 	VMULPS     Z2, Z13, Z13
-	VMULPS     192(R10), Z13, Z14
+	VMULPS     192(R13), Z13, Z14
 	VADDPS     Z14, Z8, Z8
-	VMULPS     192(R10)(R13*1), Z13, Z13
+	VMULPS     192(R13)(R12*1), Z13, Z13
 	VADDPS     Z13, Z12, Z12
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x00000100, R10
+	ADDQ       $0x00000100, R13
 	DECQ       R14
 	JNE        stripe37
 	JMP        group39
 
 end38:
-	MOVQ         rest+120(FP), R8
-	TESTQ        R8, R8
+	MOVQ         rest+128(FP), DI
+	TESTQ        DI, DI
 	JEQ          whole40
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z0
-	VBROADCASTSS (DI)(R14*4), Z1
+	VBROADCASTSS (BX)(R14*4), Z0
+	VBROADCASTSS (SI)(R14*4), Z1
 	VPMOVZXBD.Z  (AX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
-	VMULPS       (R10), Z2, Z3
-	VADDPS       Z3, Z5, K1, Z5
-	VMULPS       (R10)(R13*1), Z2, Z2
-	VADDPS       Z2, Z9, K1, Z9
+	VMOVAPS.Z    Z2, K1, Z2
+	VMULPS       (R13), Z2, Z3
+	VADDPS       Z3, Z5, Z5
+	VMULPS       (R13)(R12*1), Z2, Z2
+	VADDPS       Z2, Z9, Z9
 	VPMOVZXBD.Z  16(AX), K2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
-	VMULPS       64(R10), Z2, Z0
-	VADDPS       Z0, Z6, K2, Z6
-	VMULPS       64(R10)(R13*1), Z2, Z0
-	VADDPS       Z0, Z10, K2, Z10
-	TESTQ        R8, R8
+	VMOVAPS.Z    Z2, K2, Z2
+	VMULPS       64(R13), Z2, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R13)(R12*1), Z2, Z0
+	VADDPS       Z0, Z10, Z10
+	TESTQ        DI, DI
 	JEQ          whole40
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
-	MOVQ         DX, R14
-	SHRQ         CL, R14
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z2
-	VBROADCASTSS (DI)(R14*4), Z3
+	VBROADCASTSS (BX)(DI*4), Z2
+	VBROADCASTSS (SI)(DI*4), Z3
 	VPMOVZXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
-	VMULPS       128(R10)(R13*1), Z0, Z0
-	VADDPS       Z0, Z11, K1, Z11
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       128(R13), Z0, Z1
+	VADDPS       Z1, Z7, Z7
+	VMULPS       128(R13)(R12*1), Z0, Z0
+	VADDPS       Z0, Z11, Z11
 	VPMOVZXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
-	VMULPS       192(R10)(R13*1), Z0, Z0
-	VADDPS       Z0, Z12, K2, Z12
-	TESTQ        R8, R8
+	VMOVAPS.Z    Z0, K2, Z0
+	VMULPS       192(R13), Z0, Z1
+	VADDPS       Z1, Z8, Z8
+	VMULPS       192(R13)(R12*1), Z0, Z0
+	VADDPS       Z0, Z12, Z12
 
 whole40:
 	JMP made36
 
 none35:
+	XORQ DX, DX
+
 group43:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end42
-	MOVQ         BX, DI
-	CMPQ         DI, R8
-	CMOVQGT      R8, DI
-	SUBQ         DI, R8
+	MOVQ         R8, SI
+	CMPQ         SI, DI
+	CMOVQGT      DI, SI
+	SUBQ         SI, DI
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z0
+	VBROADCASTSS (BX)(R14*4), Z0
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z2
-	LEAQ         -2(DX)(DI*2), DX
+	VBROADCASTSS (BX)(R14*4), Z2
+	LEAQ         -2(DX)(SI*2), DX
 
 stripe41:
 	PREFETCHT0 2048(AX)
 	VPMOVZXBD  (AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z0, Z1, Z1
-	VMULPS     (R10), Z1, Z3
+	VMULPS     (R13), Z1, Z3
 	VADDPS     Z3, Z5, Z5
-	VMULPS     (R10)(R13*1), Z1, Z1
+	VMULPS     (R13)(R12*1), Z1, Z1
 	VADDPS     Z1, Z9, Z9
 	VPMOVZXBD  16(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z0, Z1, Z1
-	VMULPS     64(R10), Z1, Z3
+	VMULPS     64(R13), Z1, Z3
 	VADDPS     Z3, Z6, Z6
-	VMULPS     64(R10)(R13*1), Z1, Z1
+	VMULPS     64(R13)(R12*1), Z1, Z1
 	VADDPS     Z1, Z10, Z10
 	VPMOVZXBD  32(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z2, Z1, Z1
-	VMULPS     128(R10), Z1, Z3
+	VMULPS     128(R13), Z1, Z3
 	VADDPS     Z3, Z7, Z7
-	VMULPS     128(R10)(R13*1), Z1, Z1
+	VMULPS     128(R13)(R12*1), Z1, Z1
 	VADDPS     Z1, Z11, Z11
 	VPMOVZXBD  48(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z2, Z1, Z1
-	VMULPS     192(R10), Z1, Z3
+	VMULPS     192(R13), Z1, Z3
 	VADDPS     Z3, Z8, Z8
-	VMULPS     192(R10)(R13*1), Z1, Z1
+	VMULPS     192(R13)(R12*1), Z1, Z1
 	VADDPS     Z1, Z12, Z12
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x00000100, R10
-	DECQ       DI
+	ADDQ       $0x00000100, R13
+	DECQ       SI
 	JNE        stripe41
 	JMP        group43
 
 end42:
-	MOVQ         rest+120(FP), DI
-	TESTQ        DI, DI
+	MOVQ         rest+128(FP), SI
+	TESTQ        SI, SI
 	JEQ          whole44
-	KMOVW        DI, K1
-	SHRQ         $0x10, DI
-	KMOVW        DI, K2
-	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	KMOVW        SI, K1
+	SHRQ         $0x10, SI
+	KMOVW        SI, K2
+	SHRQ         $0x10, SI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z0
+	VBROADCASTSS (BX)(DI*4), Z0
 	VPMOVZXBD.Z  (AX), K1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMULPS       (R10), Z1, Z2
-	VADDPS       Z2, Z5, K1, Z5
-	VMULPS       (R10)(R13*1), Z1, Z1
-	VADDPS       Z1, Z9, K1, Z9
+	VMOVAPS.Z    Z1, K1, Z1
+	VMULPS       (R13), Z1, Z2
+	VADDPS       Z2, Z5, Z5
+	VMULPS       (R13)(R12*1), Z1, Z1
+	VADDPS       Z1, Z9, Z9
 	VPMOVZXBD.Z  16(AX), K2, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMULPS       64(R10), Z1, Z0
-	VADDPS       Z0, Z6, K2, Z6
-	VMULPS       64(R10)(R13*1), Z1, Z0
-	VADDPS       Z0, Z10, K2, Z10
-	TESTQ        DI, DI
+	VMOVAPS.Z    Z1, K2, Z1
+	VMULPS       64(R13), Z1, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R13)(R12*1), Z1, Z0
+	VADDPS       Z0, Z10, Z10
+	TESTQ        SI, SI
 	JEQ          whole44
-	KMOVW        DI, K1
-	SHRQ         $0x10, DI
-	KMOVW        DI, K2
-	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	KMOVW        SI, K1
+	SHRQ         $0x10, SI
+	KMOVW        SI, K2
+	SHRQ         $0x10, SI
+	MOVQ         DX, SI
+	SHRQ         CL, SI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (BX)(SI*4), Z2
 	VPMOVZXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       128(R10), Z0, Z1
-	VADDPS       Z1, Z7, K1, Z7
-	VMULPS       128(R10)(R13*1), Z0, Z0
-	VADDPS       Z0, Z11, K1, Z11
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       128(R13), Z0, Z1
+	VADDPS       Z1, Z7, Z7
+	VMULPS       128(R13)(R12*1), Z0, Z0
+	VADDPS       Z0, Z11, Z11
 	VPMOVZXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       192(R10), Z0, Z1
-	VADDPS       Z1, Z8, K2, Z8
-	VMULPS       192(R10)(R13*1), Z0, Z0
-	VADDPS       Z0, Z12, K2, Z12
-	TESTQ        DI, DI
+	VMOVAPS.Z    Z0, K2, Z0
+	VMULPS       192(R13), Z0, Z1
+	VADDPS       Z1, Z8, Z8
+	VMULPS       192(R13)(R12*1), Z0, Z0
+	VADDPS       Z0, Z12, Z12
 
 whole44:
 made36:
-	VMOVUPS Z5, (R11)
-	VMOVUPS Z6, 64(R11)
-	VMOVUPS Z7, 128(R11)
-	VMOVUPS Z8, 192(R11)
-	VMOVUPS Z9, 1024(R11)
-	VMOVUPS Z10, 1088(R11)
-	VMOVUPS Z11, 1152(R11)
-	VMOVUPS Z12, 1216(R11)
-	DECQ    columns+88(FP)
+	VMOVUPS Z5, (R10)
+	VMOVUPS Z6, 64(R10)
+	VMOVUPS Z7, 128(R10)
+	VMOVUPS Z8, 192(R10)
+	VMOVUPS Z9, 1024(R10)
+	VMOVUPS Z10, 1088(R10)
+	VMOVUPS Z11, 1152(R10)
+	VMOVUPS Z12, 1216(R10)
+	ADDQ    $0x00000100, R10
+	DECQ    columns+96(FP)
 	JLE     end45
-	MOVQ    qRow+96(FP), AX
+	MOVQ    qRow+104(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
-	MOVQ    scaleRow+104(FP), SI
-	ADDQ    scale+24(FP), SI
-	MOVQ    SI, scale+24(FP)
-	MOVQ    zeroRow+112(FP), DI
-	ADDQ    zero+32(FP), DI
-	MOVQ    DI, zero+32(FP)
-	ADDQ    $0x00000100, R11
-	MOVQ    steps+8(FP), R8
-	XORQ    DX, DX
+	MOVQ    scaleRow+112(FP), BX
+	ADDQ    scale+32(FP), BX
+	MOVQ    BX, scale+32(FP)
+	MOVQ    zeroRow+120(FP), SI
+	ADDQ    zero+40(FP), SI
+	MOVQ    SI, zero+40(FP)
+	MOVQ    steps+8(FP), DI
 	JMP     column32
 
 end45:
@@ -2403,12 +4244,12 @@ end45:
 
 fewer31:
 column46:
-	TESTQ   R12, R12
+	TESTQ   R11, R11
 	JEQ     begin47
-	VMOVUPS (R11), Z5
-	VMOVUPS 64(R11), Z6
-	VMOVUPS 128(R11), Z7
-	VMOVUPS 192(R11), Z8
+	VMOVUPS (R10), Z5
+	VMOVUPS 64(R10), Z6
+	VMOVUPS 128(R10), Z7
+	VMOVUPS 192(R10), Z8
 	JMP     begun48
 
 begin47:
@@ -2418,27 +4259,28 @@ begin47:
 	VMOVAPS Z4, Z8
 
 begun48:
-	MOVQ  R9, R10
-	TESTQ DI, DI
+	MOVQ  R9, R12
+	TESTQ SI, SI
 	JEQ   none49
+	XORQ  DX, DX
 
 group53:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end52
-	MOVQ         BX, R13
-	CMPQ         R13, R8
-	CMOVQGT      R8, R13
-	SUBQ         R13, R8
+	MOVQ         R8, R13
+	CMPQ         R13, DI
+	CMOVQGT      DI, R13
+	SUBQ         R13, DI
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z0
-	VBROADCASTSS (DI)(R14*4), Z1
+	VBROADCASTSS (BX)(R14*4), Z0
+	VBROADCASTSS (SI)(R14*4), Z1
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z2
-	VBROADCASTSS (DI)(R14*4), Z3
+	VBROADCASTSS (BX)(R14*4), Z2
+	VBROADCASTSS (SI)(R14*4), Z3
 	LEAQ         -2(DX)(R13*2), DX
 
 stripe51:
@@ -2447,366 +4289,2159 @@ stripe51:
 	VCVTDQ2PS  Z9, Z9
 	VSUBPS     Z1, Z9, Z9
 	VMULPS     Z0, Z9, Z9
-	VMULPS     (R10), Z9, Z9
+	VMULPS     (R12), Z9, Z9
 	VADDPS     Z9, Z5, Z5
 	VPMOVZXBD  16(AX), Z9
 	VCVTDQ2PS  Z9, Z9
 	VSUBPS     Z1, Z9, Z9
 	VMULPS     Z0, Z9, Z9
-	VMULPS     64(R10), Z9, Z9
+	VMULPS     64(R12), Z9, Z9
 	VADDPS     Z9, Z6, Z6
 	VPMOVZXBD  32(AX), Z9
 	VCVTDQ2PS  Z9, Z9
 	VSUBPS     Z3, Z9, Z9
 	VMULPS     Z2, Z9, Z9
-	VMULPS     128(R10), Z9, Z9
+	VMULPS     128(R12), Z9, Z9
 	VADDPS     Z9, Z7, Z7
 	VPMOVZXBD  48(AX), Z9
 	VCVTDQ2PS  Z9, Z9
 	VSUBPS     Z3, Z9, Z9
 	VMULPS     Z2, Z9, Z9
-	VMULPS     192(R10), Z9, Z9
+	VMULPS     192(R12), Z9, Z9
 	VADDPS     Z9, Z8, Z8
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x00000100, R10
+	ADDQ       $0x00000100, R12
 	DECQ       R13
 	JNE        stripe51
 	JMP        group53
 
 end52:
-	MOVQ         rest+120(FP), R8
-	TESTQ        R8, R8
+	MOVQ         rest+128(FP), DI
+	TESTQ        DI, DI
 	JEQ          whole54
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
 	MOVQ         DX, R13
 	SHRQ         CL, R13
 	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Z0
-	VBROADCASTSS (DI)(R13*4), Z1
+	VBROADCASTSS (BX)(R13*4), Z0
+	VBROADCASTSS (SI)(R13*4), Z1
 	VPMOVZXBD.Z  (AX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
-	VMULPS       (R10), Z2, Z2
-	VADDPS       Z2, Z5, K1, Z5
+	VMOVAPS.Z    Z2, K1, Z2
+	VMULPS       (R12), Z2, Z2
+	VADDPS       Z2, Z5, Z5
 	VPMOVZXBD.Z  16(AX), K2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
-	VMULPS       64(R10), Z2, Z0
-	VADDPS       Z0, Z6, K2, Z6
-	TESTQ        R8, R8
+	VMOVAPS.Z    Z2, K2, Z2
+	VMULPS       64(R12), Z2, Z0
+	VADDPS       Z0, Z6, Z6
+	TESTQ        DI, DI
 	JEQ          whole54
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
-	MOVQ         DX, R13
-	SHRQ         CL, R13
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Z2
-	VBROADCASTSS (DI)(R13*4), Z3
+	VBROADCASTSS (BX)(DI*4), Z2
+	VBROADCASTSS (SI)(DI*4), Z3
 	VPMOVZXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       128(R10), Z0, Z0
-	VADDPS       Z0, Z7, K1, Z7
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       128(R12), Z0, Z0
+	VADDPS       Z0, Z7, Z7
 	VPMOVZXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       192(R10), Z0, Z0
-	VADDPS       Z0, Z8, K2, Z8
-	TESTQ        R8, R8
+	VMOVAPS.Z    Z0, K2, Z0
+	VMULPS       192(R12), Z0, Z0
+	VADDPS       Z0, Z8, Z8
 
 whole54:
 	JMP made50
 
 none49:
+	XORQ DX, DX
+
 group57:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end56
-	MOVQ         BX, DI
-	CMPQ         DI, R8
-	CMOVQGT      R8, DI
-	SUBQ         DI, R8
+	MOVQ         R8, SI
+	CMPQ         SI, DI
+	CMOVQGT      DI, SI
+	SUBQ         SI, DI
 	MOVQ         DX, R13
 	SHRQ         CL, R13
 	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Z0
+	VBROADCASTSS (BX)(R13*4), Z0
 	MOVQ         DX, R13
 	SHRQ         CL, R13
 	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Z2
-	LEAQ         -2(DX)(DI*2), DX
+	VBROADCASTSS (BX)(R13*4), Z2
+	LEAQ         -2(DX)(SI*2), DX
 
 stripe55:
 	PREFETCHT0 2048(AX)
 	VPMOVZXBD  (AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z0, Z1, Z1
-	VMULPS     (R10), Z1, Z1
+	VMULPS     (R12), Z1, Z1
 	VADDPS     Z1, Z5, Z5
 	VPMOVZXBD  16(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z0, Z1, Z1
-	VMULPS     64(R10), Z1, Z1
+	VMULPS     64(R12), Z1, Z1
 	VADDPS     Z1, Z6, Z6
 	VPMOVZXBD  32(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z2, Z1, Z1
-	VMULPS     128(R10), Z1, Z1
+	VMULPS     128(R12), Z1, Z1
 	VADDPS     Z1, Z7, Z7
 	VPMOVZXBD  48(AX), Z1
 	VCVTDQ2PS  Z1, Z1
 	VMULPS     Z2, Z1, Z1
-	VMULPS     192(R10), Z1, Z1
+	VMULPS     192(R12), Z1, Z1
 	VADDPS     Z1, Z8, Z8
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x00000100, R10
-	DECQ       DI
+	ADDQ       $0x00000100, R12
+	DECQ       SI
 	JNE        stripe55
 	JMP        group57
 
 end56:
-	MOVQ         rest+120(FP), DI
-	TESTQ        DI, DI
+	MOVQ         rest+128(FP), SI
+	TESTQ        SI, SI
 	JEQ          whole58
-	KMOVW        DI, K1
-	SHRQ         $0x10, DI
-	KMOVW        DI, K2
-	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	KMOVW        SI, K1
+	SHRQ         $0x10, SI
+	KMOVW        SI, K2
+	SHRQ         $0x10, SI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z0
+	VBROADCASTSS (BX)(DI*4), Z0
 	VPMOVZXBD.Z  (AX), K1, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMULPS       (R10), Z1, Z1
-	VADDPS       Z1, Z5, K1, Z5
+	VMOVAPS.Z    Z1, K1, Z1
+	VMULPS       (R12), Z1, Z1
+	VADDPS       Z1, Z5, Z5
 	VPMOVZXBD.Z  16(AX), K2, Z1
 	VCVTDQ2PS    Z1, Z1
 	VMULPS       Z0, Z1, Z1
-	VMULPS       64(R10), Z1, Z0
-	VADDPS       Z0, Z6, K2, Z6
-	TESTQ        DI, DI
+	VMOVAPS.Z    Z1, K2, Z1
+	VMULPS       64(R12), Z1, Z0
+	VADDPS       Z0, Z6, Z6
+	TESTQ        SI, SI
 	JEQ          whole58
-	KMOVW        DI, K1
-	SHRQ         $0x10, DI
-	KMOVW        DI, K2
-	SHRQ         $0x10, DI
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	KMOVW        SI, K1
+	SHRQ         $0x10, SI
+	KMOVW        SI, K2
+	SHRQ         $0x10, SI
+	MOVQ         DX, SI
+	SHRQ         CL, SI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z2
+	VBROADCASTSS (BX)(SI*4), Z2
 	VPMOVZXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       128(R10), Z0, Z0
-	VADDPS       Z0, Z7, K1, Z7
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       128(R12), Z0, Z0
+	VADDPS       Z0, Z7, Z7
 	VPMOVZXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VMULPS       Z2, Z0, Z0
-	VMULPS       192(R10), Z0, Z0
-	VADDPS       Z0, Z8, K2, Z8
-	TESTQ        DI, DI
+	VMOVAPS.Z    Z0, K2, Z0
+	VMULPS       192(R12), Z0, Z0
+	VADDPS       Z0, Z8, Z8
 
 whole58:
 made50:
-	VMOVUPS Z5, (R11)
-	VMOVUPS Z6, 64(R11)
-	VMOVUPS Z7, 128(R11)
-	VMOVUPS Z8, 192(R11)
-	DECQ    columns+88(FP)
+	VMOVUPS Z5, (R10)
+	VMOVUPS Z6, 64(R10)
+	VMOVUPS Z7, 128(R10)
+	VMOVUPS Z8, 192(R10)
+	ADDQ    $0x00000100, R10
+	DECQ    columns+96(FP)
 	JLE     end59
-	MOVQ    qRow+96(FP), AX
+	MOVQ    qRow+104(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
-	MOVQ    scaleRow+104(FP), SI
-	ADDQ    scale+24(FP), SI
-	MOVQ    SI, scale+24(FP)
-	MOVQ    zeroRow+112(FP), DI
-	ADDQ    zero+32(FP), DI
-	MOVQ    DI, zero+32(FP)
-	ADDQ    $0x00000100, R11
-	MOVQ    steps+8(FP), R8
-	XORQ    DX, DX
+	MOVQ    scaleRow+112(FP), BX
+	ADDQ    scale+32(FP), BX
+	MOVQ    BX, scale+32(FP)
+	MOVQ    zeroRow+120(FP), SI
+	ADDQ    zero+40(FP), SI
+	MOVQ    SI, zero+40(FP)
+	MOVQ    steps+8(FP), DI
 	JMP     column46
 
 end59:
 	VZEROUPPER
 	RET
 
-// func packWeightsAVX512U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
+// func packWeightsAVX512U8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, to *float32, toRow int, apart int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·packWeightsAVX512U8(SB), NOSPLIT, $0-72
+TEXT ·packWeightsAVX512U8(SB), NOSPLIT, $0-120
 	MOVQ q+0(FP), AX
-	MOVQ scale+24(FP), SI
-	MOVQ zero+32(FP), DI
-	MOVQ steps+8(FP), R8
-	XORQ DX, DX
+	MOVQ scale+32(FP), BX
+	MOVQ zero+40(FP), SI
+	MOVQ steps+8(FP), DI
 	MOVQ shift+16(FP), CX
-	MOVQ $0x00000001, BX
-	SHLQ CL, BX
-	INCQ BX
-	SHRQ $0x01, BX
-	MOVQ to+48(FP), R9
-	MOVQ apart+56(FP), R10
+	MOVQ $0x00000001, R8
+	SHLQ CL, R8
+	INCQ R8
+	SHRQ $0x01, R8
 
-group3:
-	TESTQ        R8, R8
-	JLE          end2
-	MOVQ         BX, R11
-	CMPQ         R11, R8
-	CMOVQGT      R8, R11
-	SUBQ         R11, R8
+column60:
+	MOVQ  to+56(FP), DX
+	MOVQ  apart+72(FP), R9
+	MOVQ  DX, R10
+	TESTQ SI, SI
+	JEQ   none61
+	XORQ  DX, DX
+
+group65:
+	TESTQ        DI, DI
+	JLE          end64
+	MOVQ         R8, R11
+	CMPQ         R11, DI
+	CMOVQGT      DI, R11
+	SUBQ         R11, DI
 	MOVQ         DX, R12
 	SHRQ         CL, R12
 	INCQ         DX
-	VBROADCASTSS (SI)(R12*4), Z0
-	VBROADCASTSS (DI)(R12*4), Z1
+	VBROADCASTSS (BX)(R12*4), Z0
+	VBROADCASTSS (SI)(R12*4), Z1
 	MOVQ         DX, R12
 	SHRQ         CL, R12
 	INCQ         DX
-	VBROADCASTSS (SI)(R12*4), Z2
-	VBROADCASTSS (DI)(R12*4), Z3
+	VBROADCASTSS (BX)(R12*4), Z2
+	VBROADCASTSS (SI)(R12*4), Z3
 	LEAQ         -2(DX)(R11*2), DX
 
-stripe1:
+stripe63:
 	PREFETCHT0 2048(AX)
 	VPMOVZXBD  (AX), Z4
 	VCVTDQ2PS  Z4, Z4
 	VSUBPS     Z1, Z4, Z4
 	VMULPS     Z0, Z4, Z4
-	VMOVUPS    Z4, (R9)
+	VMOVUPS    Z4, (R10)
 	VPMOVZXBD  16(AX), Z4
 	VCVTDQ2PS  Z4, Z4
 	VSUBPS     Z1, Z4, Z4
 	VMULPS     Z0, Z4, Z4
-	VMOVUPS    Z4, (R9)(R10*1)
+	VMOVUPS    Z4, (R10)(R9*1)
 	VPMOVZXBD  32(AX), Z4
 	VCVTDQ2PS  Z4, Z4
 	VSUBPS     Z3, Z4, Z4
 	VMULPS     Z2, Z4, Z4
-	VMOVUPS    Z4, 64(R9)
+	VMOVUPS    Z4, 64(R10)
 	VPMOVZXBD  48(AX), Z4
 	VCVTDQ2PS  Z4, Z4
 	VSUBPS     Z3, Z4, Z4
 	VMULPS     Z2, Z4, Z4
-	VMOVUPS    Z4, 64(R9)(R10*1)
+	VMOVUPS    Z4, 64(R10)(R9*1)
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x00000080, R9
+	ADDQ       $0x00000080, R10
 	DECQ       R11
-	JNE        stripe1
-	JMP        group3
+	JNE        stripe63
+	JMP        group65
 
-end2:
-	MOVQ         rest+64(FP), BX
-	TESTQ        BX, BX
-	JEQ          whole4
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	SHRQ         $0x10, BX
+end64:
+	MOVQ         rest+112(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole66
 	VXORPS       X0, X0, X0
-	VMOVUPS      Z0, 64(R9)
-	VMOVUPS      Z0, 64(R9)(R10*1)
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	VMOVUPS      Z0, 64(R10)
+	VMOVUPS      Z0, 64(R10)(R9*1)
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, R11
+	SHRQ         CL, R11
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z0
-	VBROADCASTSS (DI)(R8*4), Z1
+	VBROADCASTSS (BX)(R11*4), Z0
+	VBROADCASTSS (SI)(R11*4), Z1
 	VPMOVZXBD.Z  (AX), K1, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
 	VMOVAPS.Z    Z2, K1, Z2
-	VMOVUPS      Z2, (R9)
+	VMOVUPS      Z2, (R10)
 	VPMOVZXBD.Z  16(AX), K2, Z2
 	VCVTDQ2PS    Z2, Z2
 	VSUBPS       Z1, Z2, Z2
 	VMULPS       Z0, Z2, Z2
 	VMOVAPS.Z    Z2, K2, Z2
-	VMOVUPS      Z2, (R9)(R10*1)
-	TESTQ        BX, BX
-	JEQ          whole4
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	SHRQ         $0x10, BX
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	VMOVUPS      Z2, (R10)(R9*1)
+	TESTQ        DI, DI
+	JEQ          whole66
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z2
-	VBROADCASTSS (DI)(R8*4), Z3
+	VBROADCASTSS (BX)(DI*4), Z2
+	VBROADCASTSS (SI)(DI*4), Z3
 	VPMOVZXBD.Z  32(AX), K1, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
 	VMOVAPS.Z    Z0, K1, Z0
-	VMOVUPS      Z0, 64(R9)
+	VMOVUPS      Z0, 64(R10)
 	VPMOVZXBD.Z  48(AX), K2, Z0
 	VCVTDQ2PS    Z0, Z0
 	VSUBPS       Z3, Z0, Z0
 	VMULPS       Z2, Z0, Z0
 	VMOVAPS.Z    Z0, K2, Z0
-	VMOVUPS      Z0, 64(R9)(R10*1)
-	TESTQ        BX, BX
+	VMOVUPS      Z0, 64(R10)(R9*1)
 
-whole4:
+whole66:
+	JMP made62
+
+none61:
+	XORQ DX, DX
+
+group69:
+	TESTQ        DI, DI
+	JLE          end68
+	MOVQ         R8, SI
+	CMPQ         SI, DI
+	CMOVQGT      DI, SI
+	SUBQ         SI, DI
+	MOVQ         DX, R11
+	SHRQ         CL, R11
+	INCQ         DX
+	VBROADCASTSS (BX)(R11*4), Z0
+	MOVQ         DX, R11
+	SHRQ         CL, R11
+	INCQ         DX
+	VBROADCASTSS (BX)(R11*4), Z2
+	LEAQ         -2(DX)(SI*2), DX
+
+stripe67:
+	PREFETCHT0 2048(AX)
+	VPMOVZXBD  (AX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, (R10)
+	VPMOVZXBD  16(AX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z0, Z1, Z1
+	VMOVUPS    Z1, (R10)(R9*1)
+	VPMOVZXBD  32(AX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z2, Z1, Z1
+	VMOVUPS    Z1, 64(R10)
+	VPMOVZXBD  48(AX), Z1
+	VCVTDQ2PS  Z1, Z1
+	VMULPS     Z2, Z1, Z1
+	VMOVUPS    Z1, 64(R10)(R9*1)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000080, R10
+	DECQ       SI
+	JNE        stripe67
+	JMP        group69
+
+end68:
+	MOVQ         rest+112(FP), SI
+	TESTQ        SI, SI
+	JEQ          whole70
+	VXORPS       X0, X0, X0
+	VMOVUPS      Z0, 64(R10)
+	VMOVUPS      Z0, 64(R10)(R9*1)
+	KMOVW        SI, K1
+	SHRQ         $0x10, SI
+	KMOVW        SI, K2
+	SHRQ         $0x10, SI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	VBROADCASTSS (BX)(DI*4), Z0
+	VPMOVZXBD.Z  (AX), K1, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMOVAPS.Z    Z1, K1, Z1
+	VMOVUPS      Z1, (R10)
+	VPMOVZXBD.Z  16(AX), K2, Z1
+	VCVTDQ2PS    Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMOVAPS.Z    Z1, K2, Z1
+	VMOVUPS      Z1, (R10)(R9*1)
+	TESTQ        SI, SI
+	JEQ          whole70
+	KMOVW        SI, K1
+	SHRQ         $0x10, SI
+	KMOVW        SI, K2
+	SHRQ         $0x10, SI
+	MOVQ         DX, SI
+	SHRQ         CL, SI
+	INCQ         DX
+	VBROADCASTSS (BX)(SI*4), Z2
+	VPMOVZXBD.Z  32(AX), K1, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K1, Z0
+	VMOVUPS      Z0, 64(R10)
+	VPMOVZXBD.Z  48(AX), K2, Z0
+	VCVTDQ2PS    Z0, Z0
+	VMULPS       Z2, Z0, Z0
+	VMOVAPS.Z    Z0, K2, Z0
+	VMOVUPS      Z0, 64(R10)(R9*1)
+
+whole70:
+made62:
+	DECQ columns+80(FP)
+	JLE  end71
+	MOVQ qRow+88(FP), AX
+	ADDQ q+0(FP), AX
+	MOVQ AX, q+0(FP)
+	MOVQ scaleRow+96(FP), BX
+	ADDQ scale+32(FP), BX
+	MOVQ BX, scale+32(FP)
+	MOVQ zeroRow+104(FP), SI
+	ADDQ zero+40(FP), SI
+	MOVQ SI, zero+40(FP)
+	MOVQ toRow+64(FP), DX
+	ADDQ to+56(FP), DX
+	MOVQ DX, to+56(FP)
+	MOVQ steps+8(FP), DI
+	JMP  column60
+
+end71:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+// func weightGroupsAVX512U8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·weightGroupsAVX512U8(SB), NOSPLIT, $0-136
+	MOVQ   q+0(FP), AX
+	MOVQ   scale+32(FP), DX
+	MOVQ   zero+40(FP), BX
+	MOVQ   steps+8(FP), SI
+	MOVQ   x+56(FP), DI
+	MOVQ   rows+72(FP), CX
+	MOVQ   lanes+80(FP), R8
+	MOVQ   more+88(FP), R9
+	VXORPS X0, X0, X0
+	MOVQ   xRow+64(FP), R10
+	CMPQ   CX, $0x00000004
+	JLT    fewer1
+
+column2:
+	TESTQ   R9, R9
+	JEQ     begin3
+	VMOVUPS (R8), Z1
+	VMOVUPS 64(R8), Z2
+	VMOVUPS 128(R8), Z3
+	VMOVUPS 192(R8), Z4
+	VMOVUPS 1024(R8), Z5
+	VMOVUPS 1088(R8), Z6
+	VMOVUPS 1152(R8), Z7
+	VMOVUPS 1216(R8), Z8
+	VMOVUPS 2048(R8), Z9
+	VMOVUPS 2112(R8), Z10
+	VMOVUPS 2176(R8), Z11
+	VMOVUPS 2240(R8), Z12
+	VMOVUPS 3072(R8), Z13
+	VMOVUPS 3136(R8), Z14
+	VMOVUPS 3200(R8), Z15
+	VMOVUPS 3264(R8), Z16
+	JMP     begun4
+
+begin3:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+	VMOVAPS Z0, Z13
+	VMOVAPS Z0, Z14
+	VMOVAPS Z0, Z15
+	VMOVAPS Z0, Z16
+
+begun4:
+	MOVQ  DI, R11
+	LEAQ  (R11)(R10*2), R12
+	ADDQ  R10, R12
+	TESTQ BX, BX
+	JEQ   none5
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), R13
+	ANDL  $-16, R13
+	SHLQ  $0x02, R13
+	SUBQ  R13, DX
+	SUBQ  R13, BX
+	TESTQ SI, SI
+	JLE   end8
+
+stripe7:
+	PREFETCHT0 2048(AX)
+	VPMOVZXBD  (AX), Z17
+	MOVL       (CX), R13
+	ANDL       $-16, R13
+	VMOVUPS    (CX), Z18
+	VPERMPS    (DX)(R13*4), Z18, Z19
+	VPERMPS    (BX)(R13*4), Z18, Z18
+	VCVTDQ2PS  Z17, Z17
+	VSUBPS     Z18, Z17, Z17
+	VMULPS     Z19, Z17, Z17
+	VMULPS     (R11), Z17, Z18
+	VADDPS     Z18, Z1, Z1
+	VMULPS     (R11)(R10*1), Z17, Z18
+	VADDPS     Z18, Z5, Z5
+	VMULPS     (R11)(R10*2), Z17, Z18
+	VADDPS     Z18, Z9, Z9
+	VMULPS     (R12), Z17, Z17
+	VADDPS     Z17, Z13, Z13
+	VPMOVZXBD  16(AX), Z17
+	MOVL       64(CX), R13
+	ANDL       $-16, R13
+	VMOVUPS    64(CX), Z18
+	VPERMPS    (DX)(R13*4), Z18, Z19
+	VPERMPS    (BX)(R13*4), Z18, Z18
+	VCVTDQ2PS  Z17, Z17
+	VSUBPS     Z18, Z17, Z17
+	VMULPS     Z19, Z17, Z17
+	VMULPS     64(R11), Z17, Z18
+	VADDPS     Z18, Z2, Z2
+	VMULPS     64(R11)(R10*1), Z17, Z18
+	VADDPS     Z18, Z6, Z6
+	VMULPS     64(R11)(R10*2), Z17, Z18
+	VADDPS     Z18, Z10, Z10
+	VMULPS     64(R12), Z17, Z17
+	VADDPS     Z17, Z14, Z14
+	VPMOVZXBD  32(AX), Z17
+	MOVL       128(CX), R13
+	ANDL       $-16, R13
+	VMOVUPS    128(CX), Z18
+	VPERMPS    (DX)(R13*4), Z18, Z19
+	VPERMPS    (BX)(R13*4), Z18, Z18
+	VCVTDQ2PS  Z17, Z17
+	VSUBPS     Z18, Z17, Z17
+	VMULPS     Z19, Z17, Z17
+	VMULPS     128(R11), Z17, Z18
+	VADDPS     Z18, Z3, Z3
+	VMULPS     128(R11)(R10*1), Z17, Z18
+	VADDPS     Z18, Z7, Z7
+	VMULPS     128(R11)(R10*2), Z17, Z18
+	VADDPS     Z18, Z11, Z11
+	VMULPS     128(R12), Z17, Z17
+	VADDPS     Z17, Z15, Z15
+	VPMOVZXBD  48(AX), Z17
+	MOVL       192(CX), R13
+	ANDL       $-16, R13
+	VMOVUPS    192(CX), Z18
+	VPERMPS    (DX)(R13*4), Z18, Z19
+	VPERMPS    (BX)(R13*4), Z18, Z18
+	VCVTDQ2PS  Z17, Z17
+	VSUBPS     Z18, Z17, Z17
+	VMULPS     Z19, Z17, Z17
+	VMULPS     192(R11), Z17, Z18
+	VADDPS     Z18, Z4, Z4
+	VMULPS     192(R11)(R10*1), Z17, Z18
+	VADDPS     Z18, Z8, Z8
+	VMULPS     192(R11)(R10*2), Z17, Z18
+	VADDPS     Z18, Z12, Z12
+	VMULPS     192(R12), Z17, Z17
+	VADDPS     Z17, Z16, Z16
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, R11
+	ADDQ       $0x00000100, R12
+	DECQ       SI
+	JNE        stripe7
+
+end8:
+	MOVQ        rest+128(FP), SI
+	TESTQ       SI, SI
+	JEQ         whole10
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	VPMOVZXBD.Z (AX), K1, Z17
+	MOVL        (CX), R13
+	ANDL        $-16, R13
+	VMOVUPS     (CX), Z18
+	VPERMPS     (DX)(R13*4), Z18, Z19
+	VPERMPS     (BX)(R13*4), Z18, Z18
+	VCVTDQ2PS   Z17, Z17
+	VSUBPS      Z18, Z17, Z17
+	VMULPS      Z19, Z17, Z17
+	VMOVAPS.Z   Z17, K1, Z17
+	VMULPS      (R11), Z17, Z18
+	VADDPS      Z18, Z1, Z1
+	VMULPS      (R11)(R10*1), Z17, Z18
+	VADDPS      Z18, Z5, Z5
+	VMULPS      (R11)(R10*2), Z17, Z18
+	VADDPS      Z18, Z9, Z9
+	VMULPS      (R12), Z17, Z17
+	VADDPS      Z17, Z13, Z13
+	VPMOVZXBD.Z 16(AX), K2, Z17
+	MOVL        64(CX), R13
+	ANDL        $-16, R13
+	VMOVUPS     64(CX), Z18
+	VPERMPS     (DX)(R13*4), Z18, Z19
+	VPERMPS     (BX)(R13*4), Z18, Z18
+	VCVTDQ2PS   Z17, Z17
+	VSUBPS      Z18, Z17, Z17
+	VMULPS      Z19, Z17, Z17
+	VMOVAPS.Z   Z17, K2, Z17
+	VMULPS      64(R11), Z17, Z18
+	VADDPS      Z18, Z2, Z2
+	VMULPS      64(R11)(R10*1), Z17, Z18
+	VADDPS      Z18, Z6, Z6
+	VMULPS      64(R11)(R10*2), Z17, Z18
+	VADDPS      Z18, Z10, Z10
+	VMULPS      64(R12), Z17, Z17
+	VADDPS      Z17, Z14, Z14
+	TESTQ       SI, SI
+	JEQ         whole10
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	VPMOVZXBD.Z 32(AX), K1, Z17
+	MOVL        128(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     128(CX), Z18
+	VPERMPS     (DX)(SI*4), Z18, Z19
+	VPERMPS     (BX)(SI*4), Z18, Z18
+	VCVTDQ2PS   Z17, Z17
+	VSUBPS      Z18, Z17, Z17
+	VMULPS      Z19, Z17, Z17
+	VMOVAPS.Z   Z17, K1, Z17
+	VMULPS      128(R11), Z17, Z18
+	VADDPS      Z18, Z3, Z3
+	VMULPS      128(R11)(R10*1), Z17, Z18
+	VADDPS      Z18, Z7, Z7
+	VMULPS      128(R11)(R10*2), Z17, Z18
+	VADDPS      Z18, Z11, Z11
+	VMULPS      128(R12), Z17, Z17
+	VADDPS      Z17, Z15, Z15
+	VPMOVZXBD.Z 48(AX), K2, Z17
+	MOVL        192(CX), AX
+	ANDL        $-16, AX
+	VMOVUPS     192(CX), Z18
+	VPERMPS     (DX)(AX*4), Z18, Z19
+	VPERMPS     (BX)(AX*4), Z18, Z18
+	VCVTDQ2PS   Z17, Z17
+	VSUBPS      Z18, Z17, Z17
+	VMULPS      Z19, Z17, Z17
+	VMOVAPS.Z   Z17, K2, Z17
+	VMULPS      192(R11), Z17, Z18
+	VADDPS      Z18, Z4, Z4
+	VMULPS      192(R11)(R10*1), Z17, Z18
+	VADDPS      Z18, Z8, Z8
+	VMULPS      192(R11)(R10*2), Z17, Z18
+	VADDPS      Z18, Z12, Z12
+	VMULPS      192(R12), Z17, Z17
+	VADDPS      Z17, Z16, Z16
+
+whole10:
+	JMP made6
+
+none5:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-16, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end12
+
+stripe11:
+	PREFETCHT0 2048(AX)
+	VPMOVZXBD  (AX), Z17
+	MOVL       (CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    (CX), Z18
+	VPERMPS    (DX)(BX*4), Z18, Z18
+	VCVTDQ2PS  Z17, Z17
+	VMULPS     Z18, Z17, Z17
+	VMULPS     (R11), Z17, Z18
+	VADDPS     Z18, Z1, Z1
+	VMULPS     (R11)(R10*1), Z17, Z18
+	VADDPS     Z18, Z5, Z5
+	VMULPS     (R11)(R10*2), Z17, Z18
+	VADDPS     Z18, Z9, Z9
+	VMULPS     (R12), Z17, Z17
+	VADDPS     Z17, Z13, Z13
+	VPMOVZXBD  16(AX), Z17
+	MOVL       64(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    64(CX), Z18
+	VPERMPS    (DX)(BX*4), Z18, Z18
+	VCVTDQ2PS  Z17, Z17
+	VMULPS     Z18, Z17, Z17
+	VMULPS     64(R11), Z17, Z18
+	VADDPS     Z18, Z2, Z2
+	VMULPS     64(R11)(R10*1), Z17, Z18
+	VADDPS     Z18, Z6, Z6
+	VMULPS     64(R11)(R10*2), Z17, Z18
+	VADDPS     Z18, Z10, Z10
+	VMULPS     64(R12), Z17, Z17
+	VADDPS     Z17, Z14, Z14
+	VPMOVZXBD  32(AX), Z17
+	MOVL       128(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    128(CX), Z18
+	VPERMPS    (DX)(BX*4), Z18, Z18
+	VCVTDQ2PS  Z17, Z17
+	VMULPS     Z18, Z17, Z17
+	VMULPS     128(R11), Z17, Z18
+	VADDPS     Z18, Z3, Z3
+	VMULPS     128(R11)(R10*1), Z17, Z18
+	VADDPS     Z18, Z7, Z7
+	VMULPS     128(R11)(R10*2), Z17, Z18
+	VADDPS     Z18, Z11, Z11
+	VMULPS     128(R12), Z17, Z17
+	VADDPS     Z17, Z15, Z15
+	VPMOVZXBD  48(AX), Z17
+	MOVL       192(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    192(CX), Z18
+	VPERMPS    (DX)(BX*4), Z18, Z18
+	VCVTDQ2PS  Z17, Z17
+	VMULPS     Z18, Z17, Z17
+	VMULPS     192(R11), Z17, Z18
+	VADDPS     Z18, Z4, Z4
+	VMULPS     192(R11)(R10*1), Z17, Z18
+	VADDPS     Z18, Z8, Z8
+	VMULPS     192(R11)(R10*2), Z17, Z18
+	VADDPS     Z18, Z12, Z12
+	VMULPS     192(R12), Z17, Z17
+	VADDPS     Z17, Z16, Z16
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, R11
+	ADDQ       $0x00000100, R12
+	DECQ       SI
+	JNE        stripe11
+
+end12:
+	MOVQ        rest+128(FP), BX
+	TESTQ       BX, BX
+	JEQ         whole14
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	VPMOVZXBD.Z (AX), K1, Z17
+	MOVL        (CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     (CX), Z18
+	VPERMPS     (DX)(SI*4), Z18, Z18
+	VCVTDQ2PS   Z17, Z17
+	VMULPS      Z18, Z17, Z17
+	VMOVAPS.Z   Z17, K1, Z17
+	VMULPS      (R11), Z17, Z18
+	VADDPS      Z18, Z1, Z1
+	VMULPS      (R11)(R10*1), Z17, Z18
+	VADDPS      Z18, Z5, Z5
+	VMULPS      (R11)(R10*2), Z17, Z18
+	VADDPS      Z18, Z9, Z9
+	VMULPS      (R12), Z17, Z17
+	VADDPS      Z17, Z13, Z13
+	VPMOVZXBD.Z 16(AX), K2, Z17
+	MOVL        64(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     64(CX), Z18
+	VPERMPS     (DX)(SI*4), Z18, Z18
+	VCVTDQ2PS   Z17, Z17
+	VMULPS      Z18, Z17, Z17
+	VMOVAPS.Z   Z17, K2, Z17
+	VMULPS      64(R11), Z17, Z18
+	VADDPS      Z18, Z2, Z2
+	VMULPS      64(R11)(R10*1), Z17, Z18
+	VADDPS      Z18, Z6, Z6
+	VMULPS      64(R11)(R10*2), Z17, Z18
+	VADDPS      Z18, Z10, Z10
+	VMULPS      64(R12), Z17, Z17
+	VADDPS      Z17, Z14, Z14
+	TESTQ       BX, BX
+	JEQ         whole14
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	VPMOVZXBD.Z 32(AX), K1, Z17
+	MOVL        128(CX), BX
+	ANDL        $-16, BX
+	VMOVUPS     128(CX), Z18
+	VPERMPS     (DX)(BX*4), Z18, Z18
+	VCVTDQ2PS   Z17, Z17
+	VMULPS      Z18, Z17, Z17
+	VMOVAPS.Z   Z17, K1, Z17
+	VMULPS      128(R11), Z17, Z18
+	VADDPS      Z18, Z3, Z3
+	VMULPS      128(R11)(R10*1), Z17, Z18
+	VADDPS      Z18, Z7, Z7
+	VMULPS      128(R11)(R10*2), Z17, Z18
+	VADDPS      Z18, Z11, Z11
+	VMULPS      128(R12), Z17, Z17
+	VADDPS      Z17, Z15, Z15
+	VPMOVZXBD.Z 48(AX), K2, Z17
+	MOVL        192(CX), AX
+	ANDL        $-16, AX
+	VMOVUPS     192(CX), Z18
+	VPERMPS     (DX)(AX*4), Z18, Z18
+	VCVTDQ2PS   Z17, Z17
+	VMULPS      Z18, Z17, Z17
+	VMOVAPS.Z   Z17, K2, Z17
+	VMULPS      192(R11), Z17, Z18
+	VADDPS      Z18, Z4, Z4
+	VMULPS      192(R11)(R10*1), Z17, Z18
+	VADDPS      Z18, Z8, Z8
+	VMULPS      192(R11)(R10*2), Z17, Z18
+	VADDPS      Z18, Z12, Z12
+	VMULPS      192(R12), Z17, Z17
+	VADDPS      Z17, Z16, Z16
+
+whole14:
+made6:
+	VMOVUPS Z1, (R8)
+	VMOVUPS Z2, 64(R8)
+	VMOVUPS Z3, 128(R8)
+	VMOVUPS Z4, 192(R8)
+	VMOVUPS Z5, 1024(R8)
+	VMOVUPS Z6, 1088(R8)
+	VMOVUPS Z7, 1152(R8)
+	VMOVUPS Z8, 1216(R8)
+	VMOVUPS Z9, 2048(R8)
+	VMOVUPS Z10, 2112(R8)
+	VMOVUPS Z11, 2176(R8)
+	VMOVUPS Z12, 2240(R8)
+	VMOVUPS Z13, 3072(R8)
+	VMOVUPS Z14, 3136(R8)
+	VMOVUPS Z15, 3200(R8)
+	VMOVUPS Z16, 3264(R8)
+	ADDQ    $0x00000100, R8
+	DECQ    columns+96(FP)
+	JLE     end15
+	MOVQ    qRow+104(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+112(FP), DX
+	ADDQ    scale+32(FP), DX
+	MOVQ    DX, scale+32(FP)
+	MOVQ    zeroRow+120(FP), BX
+	ADDQ    zero+40(FP), BX
+	MOVQ    BX, zero+40(FP)
+	MOVQ    steps+8(FP), SI
+	JMP     column2
+
+end15:
+	VZEROUPPER
+	RET
+
+fewer1:
+	CMPQ CX, $0x00000003
+	JLT  fewer16
+
+column17:
+	TESTQ   R9, R9
+	JEQ     begin18
+	VMOVUPS (R8), Z1
+	VMOVUPS 64(R8), Z2
+	VMOVUPS 128(R8), Z3
+	VMOVUPS 192(R8), Z4
+	VMOVUPS 1024(R8), Z5
+	VMOVUPS 1088(R8), Z6
+	VMOVUPS 1152(R8), Z7
+	VMOVUPS 1216(R8), Z8
+	VMOVUPS 2048(R8), Z9
+	VMOVUPS 2112(R8), Z10
+	VMOVUPS 2176(R8), Z11
+	VMOVUPS 2240(R8), Z12
+	JMP     begun19
+
+begin18:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+	VMOVAPS Z0, Z9
+	VMOVAPS Z0, Z10
+	VMOVAPS Z0, Z11
+	VMOVAPS Z0, Z12
+
+begun19:
+	MOVQ  DI, R11
+	TESTQ BX, BX
+	JEQ   none20
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), R12
+	ANDL  $-16, R12
+	SHLQ  $0x02, R12
+	SUBQ  R12, DX
+	SUBQ  R12, BX
+	TESTQ SI, SI
+	JLE   end23
+
+stripe22:
+	PREFETCHT0 2048(AX)
+	VPMOVZXBD  (AX), Z13
+	MOVL       (CX), R12
+	ANDL       $-16, R12
+	VMOVUPS    (CX), Z14
+	VPERMPS    (DX)(R12*4), Z14, Z15
+	VPERMPS    (BX)(R12*4), Z14, Z14
+	VCVTDQ2PS  Z13, Z13
+	VSUBPS     Z14, Z13, Z13
+	VMULPS     Z15, Z13, Z13
+	VMULPS     (R11), Z13, Z14
+	VADDPS     Z14, Z1, Z1
+	VMULPS     (R11)(R10*1), Z13, Z14
+	VADDPS     Z14, Z5, Z5
+	VMULPS     (R11)(R10*2), Z13, Z13
+	VADDPS     Z13, Z9, Z9
+	VPMOVZXBD  16(AX), Z13
+	MOVL       64(CX), R12
+	ANDL       $-16, R12
+	VMOVUPS    64(CX), Z14
+	VPERMPS    (DX)(R12*4), Z14, Z15
+	VPERMPS    (BX)(R12*4), Z14, Z14
+	VCVTDQ2PS  Z13, Z13
+	VSUBPS     Z14, Z13, Z13
+	VMULPS     Z15, Z13, Z13
+	VMULPS     64(R11), Z13, Z14
+	VADDPS     Z14, Z2, Z2
+	VMULPS     64(R11)(R10*1), Z13, Z14
+	VADDPS     Z14, Z6, Z6
+	VMULPS     64(R11)(R10*2), Z13, Z13
+	VADDPS     Z13, Z10, Z10
+	VPMOVZXBD  32(AX), Z13
+	MOVL       128(CX), R12
+	ANDL       $-16, R12
+	VMOVUPS    128(CX), Z14
+	VPERMPS    (DX)(R12*4), Z14, Z15
+	VPERMPS    (BX)(R12*4), Z14, Z14
+	VCVTDQ2PS  Z13, Z13
+	VSUBPS     Z14, Z13, Z13
+	VMULPS     Z15, Z13, Z13
+	VMULPS     128(R11), Z13, Z14
+	VADDPS     Z14, Z3, Z3
+	VMULPS     128(R11)(R10*1), Z13, Z14
+	VADDPS     Z14, Z7, Z7
+	VMULPS     128(R11)(R10*2), Z13, Z13
+	VADDPS     Z13, Z11, Z11
+	VPMOVZXBD  48(AX), Z13
+	MOVL       192(CX), R12
+	ANDL       $-16, R12
+	VMOVUPS    192(CX), Z14
+	VPERMPS    (DX)(R12*4), Z14, Z15
+	VPERMPS    (BX)(R12*4), Z14, Z14
+	VCVTDQ2PS  Z13, Z13
+	VSUBPS     Z14, Z13, Z13
+	VMULPS     Z15, Z13, Z13
+	VMULPS     192(R11), Z13, Z14
+	VADDPS     Z14, Z4, Z4
+	VMULPS     192(R11)(R10*1), Z13, Z14
+	VADDPS     Z14, Z8, Z8
+	VMULPS     192(R11)(R10*2), Z13, Z13
+	VADDPS     Z13, Z12, Z12
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, R11
+	DECQ       SI
+	JNE        stripe22
+
+end23:
+	MOVQ        rest+128(FP), SI
+	TESTQ       SI, SI
+	JEQ         whole25
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	VPMOVZXBD.Z (AX), K1, Z13
+	MOVL        (CX), R12
+	ANDL        $-16, R12
+	VMOVUPS     (CX), Z14
+	VPERMPS     (DX)(R12*4), Z14, Z15
+	VPERMPS     (BX)(R12*4), Z14, Z14
+	VCVTDQ2PS   Z13, Z13
+	VSUBPS      Z14, Z13, Z13
+	VMULPS      Z15, Z13, Z13
+	VMOVAPS.Z   Z13, K1, Z13
+	VMULPS      (R11), Z13, Z14
+	VADDPS      Z14, Z1, Z1
+	VMULPS      (R11)(R10*1), Z13, Z14
+	VADDPS      Z14, Z5, Z5
+	VMULPS      (R11)(R10*2), Z13, Z13
+	VADDPS      Z13, Z9, Z9
+	VPMOVZXBD.Z 16(AX), K2, Z13
+	MOVL        64(CX), R12
+	ANDL        $-16, R12
+	VMOVUPS     64(CX), Z14
+	VPERMPS     (DX)(R12*4), Z14, Z15
+	VPERMPS     (BX)(R12*4), Z14, Z14
+	VCVTDQ2PS   Z13, Z13
+	VSUBPS      Z14, Z13, Z13
+	VMULPS      Z15, Z13, Z13
+	VMOVAPS.Z   Z13, K2, Z13
+	VMULPS      64(R11), Z13, Z14
+	VADDPS      Z14, Z2, Z2
+	VMULPS      64(R11)(R10*1), Z13, Z14
+	VADDPS      Z14, Z6, Z6
+	VMULPS      64(R11)(R10*2), Z13, Z13
+	VADDPS      Z13, Z10, Z10
+	TESTQ       SI, SI
+	JEQ         whole25
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	VPMOVZXBD.Z 32(AX), K1, Z13
+	MOVL        128(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     128(CX), Z14
+	VPERMPS     (DX)(SI*4), Z14, Z15
+	VPERMPS     (BX)(SI*4), Z14, Z14
+	VCVTDQ2PS   Z13, Z13
+	VSUBPS      Z14, Z13, Z13
+	VMULPS      Z15, Z13, Z13
+	VMOVAPS.Z   Z13, K1, Z13
+	VMULPS      128(R11), Z13, Z14
+	VADDPS      Z14, Z3, Z3
+	VMULPS      128(R11)(R10*1), Z13, Z14
+	VADDPS      Z14, Z7, Z7
+	VMULPS      128(R11)(R10*2), Z13, Z13
+	VADDPS      Z13, Z11, Z11
+	VPMOVZXBD.Z 48(AX), K2, Z13
+	MOVL        192(CX), AX
+	ANDL        $-16, AX
+	VMOVUPS     192(CX), Z14
+	VPERMPS     (DX)(AX*4), Z14, Z15
+	VPERMPS     (BX)(AX*4), Z14, Z14
+	VCVTDQ2PS   Z13, Z13
+	VSUBPS      Z14, Z13, Z13
+	VMULPS      Z15, Z13, Z13
+	VMOVAPS.Z   Z13, K2, Z13
+	VMULPS      192(R11), Z13, Z14
+	VADDPS      Z14, Z4, Z4
+	VMULPS      192(R11)(R10*1), Z13, Z14
+	VADDPS      Z14, Z8, Z8
+	VMULPS      192(R11)(R10*2), Z13, Z13
+	VADDPS      Z13, Z12, Z12
+
+whole25:
+	JMP made21
+
+none20:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-16, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end27
+
+stripe26:
+	PREFETCHT0 2048(AX)
+	VPMOVZXBD  (AX), Z13
+	MOVL       (CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    (CX), Z14
+	VPERMPS    (DX)(BX*4), Z14, Z14
+	VCVTDQ2PS  Z13, Z13
+	VMULPS     Z14, Z13, Z13
+	VMULPS     (R11), Z13, Z14
+	VADDPS     Z14, Z1, Z1
+	VMULPS     (R11)(R10*1), Z13, Z14
+	VADDPS     Z14, Z5, Z5
+	VMULPS     (R11)(R10*2), Z13, Z13
+	VADDPS     Z13, Z9, Z9
+	VPMOVZXBD  16(AX), Z13
+	MOVL       64(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    64(CX), Z14
+	VPERMPS    (DX)(BX*4), Z14, Z14
+	VCVTDQ2PS  Z13, Z13
+	VMULPS     Z14, Z13, Z13
+	VMULPS     64(R11), Z13, Z14
+	VADDPS     Z14, Z2, Z2
+	VMULPS     64(R11)(R10*1), Z13, Z14
+	VADDPS     Z14, Z6, Z6
+	VMULPS     64(R11)(R10*2), Z13, Z13
+	VADDPS     Z13, Z10, Z10
+	VPMOVZXBD  32(AX), Z13
+	MOVL       128(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    128(CX), Z14
+	VPERMPS    (DX)(BX*4), Z14, Z14
+	VCVTDQ2PS  Z13, Z13
+	VMULPS     Z14, Z13, Z13
+	VMULPS     128(R11), Z13, Z14
+	VADDPS     Z14, Z3, Z3
+	VMULPS     128(R11)(R10*1), Z13, Z14
+	VADDPS     Z14, Z7, Z7
+	VMULPS     128(R11)(R10*2), Z13, Z13
+	VADDPS     Z13, Z11, Z11
+	VPMOVZXBD  48(AX), Z13
+	MOVL       192(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    192(CX), Z14
+	VPERMPS    (DX)(BX*4), Z14, Z14
+	VCVTDQ2PS  Z13, Z13
+	VMULPS     Z14, Z13, Z13
+	VMULPS     192(R11), Z13, Z14
+	VADDPS     Z14, Z4, Z4
+	VMULPS     192(R11)(R10*1), Z13, Z14
+	VADDPS     Z14, Z8, Z8
+	VMULPS     192(R11)(R10*2), Z13, Z13
+	VADDPS     Z13, Z12, Z12
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, R11
+	DECQ       SI
+	JNE        stripe26
+
+end27:
+	MOVQ        rest+128(FP), BX
+	TESTQ       BX, BX
+	JEQ         whole29
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	VPMOVZXBD.Z (AX), K1, Z13
+	MOVL        (CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     (CX), Z14
+	VPERMPS     (DX)(SI*4), Z14, Z14
+	VCVTDQ2PS   Z13, Z13
+	VMULPS      Z14, Z13, Z13
+	VMOVAPS.Z   Z13, K1, Z13
+	VMULPS      (R11), Z13, Z14
+	VADDPS      Z14, Z1, Z1
+	VMULPS      (R11)(R10*1), Z13, Z14
+	VADDPS      Z14, Z5, Z5
+	VMULPS      (R11)(R10*2), Z13, Z13
+	VADDPS      Z13, Z9, Z9
+	VPMOVZXBD.Z 16(AX), K2, Z13
+	MOVL        64(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     64(CX), Z14
+	VPERMPS     (DX)(SI*4), Z14, Z14
+	VCVTDQ2PS   Z13, Z13
+	VMULPS      Z14, Z13, Z13
+	VMOVAPS.Z   Z13, K2, Z13
+	VMULPS      64(R11), Z13, Z14
+	VADDPS      Z14, Z2, Z2
+	VMULPS      64(R11)(R10*1), Z13, Z14
+	VADDPS      Z14, Z6, Z6
+	VMULPS      64(R11)(R10*2), Z13, Z13
+	VADDPS      Z13, Z10, Z10
+	TESTQ       BX, BX
+	JEQ         whole29
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	VPMOVZXBD.Z 32(AX), K1, Z13
+	MOVL        128(CX), BX
+	ANDL        $-16, BX
+	VMOVUPS     128(CX), Z14
+	VPERMPS     (DX)(BX*4), Z14, Z14
+	VCVTDQ2PS   Z13, Z13
+	VMULPS      Z14, Z13, Z13
+	VMOVAPS.Z   Z13, K1, Z13
+	VMULPS      128(R11), Z13, Z14
+	VADDPS      Z14, Z3, Z3
+	VMULPS      128(R11)(R10*1), Z13, Z14
+	VADDPS      Z14, Z7, Z7
+	VMULPS      128(R11)(R10*2), Z13, Z13
+	VADDPS      Z13, Z11, Z11
+	VPMOVZXBD.Z 48(AX), K2, Z13
+	MOVL        192(CX), AX
+	ANDL        $-16, AX
+	VMOVUPS     192(CX), Z14
+	VPERMPS     (DX)(AX*4), Z14, Z14
+	VCVTDQ2PS   Z13, Z13
+	VMULPS      Z14, Z13, Z13
+	VMOVAPS.Z   Z13, K2, Z13
+	VMULPS      192(R11), Z13, Z14
+	VADDPS      Z14, Z4, Z4
+	VMULPS      192(R11)(R10*1), Z13, Z14
+	VADDPS      Z14, Z8, Z8
+	VMULPS      192(R11)(R10*2), Z13, Z13
+	VADDPS      Z13, Z12, Z12
+
+whole29:
+made21:
+	VMOVUPS Z1, (R8)
+	VMOVUPS Z2, 64(R8)
+	VMOVUPS Z3, 128(R8)
+	VMOVUPS Z4, 192(R8)
+	VMOVUPS Z5, 1024(R8)
+	VMOVUPS Z6, 1088(R8)
+	VMOVUPS Z7, 1152(R8)
+	VMOVUPS Z8, 1216(R8)
+	VMOVUPS Z9, 2048(R8)
+	VMOVUPS Z10, 2112(R8)
+	VMOVUPS Z11, 2176(R8)
+	VMOVUPS Z12, 2240(R8)
+	ADDQ    $0x00000100, R8
+	DECQ    columns+96(FP)
+	JLE     end30
+	MOVQ    qRow+104(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+112(FP), DX
+	ADDQ    scale+32(FP), DX
+	MOVQ    DX, scale+32(FP)
+	MOVQ    zeroRow+120(FP), BX
+	ADDQ    zero+40(FP), BX
+	MOVQ    BX, zero+40(FP)
+	MOVQ    steps+8(FP), SI
+	JMP     column17
+
+end30:
+	VZEROUPPER
+	RET
+
+fewer16:
+	CMPQ CX, $0x00000002
+	JLT  fewer31
+
+column32:
+	TESTQ   R9, R9
+	JEQ     begin33
+	VMOVUPS (R8), Z1
+	VMOVUPS 64(R8), Z2
+	VMOVUPS 128(R8), Z3
+	VMOVUPS 192(R8), Z4
+	VMOVUPS 1024(R8), Z5
+	VMOVUPS 1088(R8), Z6
+	VMOVUPS 1152(R8), Z7
+	VMOVUPS 1216(R8), Z8
+	JMP     begun34
+
+begin33:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	VMOVAPS Z0, Z7
+	VMOVAPS Z0, Z8
+
+begun34:
+	MOVQ  DI, R11
+	TESTQ BX, BX
+	JEQ   none35
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), R12
+	ANDL  $-16, R12
+	SHLQ  $0x02, R12
+	SUBQ  R12, DX
+	SUBQ  R12, BX
+	TESTQ SI, SI
+	JLE   end38
+
+stripe37:
+	PREFETCHT0 2048(AX)
+	VPMOVZXBD  (AX), Z9
+	MOVL       (CX), R12
+	ANDL       $-16, R12
+	VMOVUPS    (CX), Z10
+	VPERMPS    (DX)(R12*4), Z10, Z11
+	VPERMPS    (BX)(R12*4), Z10, Z10
+	VCVTDQ2PS  Z9, Z9
+	VSUBPS     Z10, Z9, Z9
+	VMULPS     Z11, Z9, Z9
+	VMULPS     (R11), Z9, Z10
+	VADDPS     Z10, Z1, Z1
+	VMULPS     (R11)(R10*1), Z9, Z9
+	VADDPS     Z9, Z5, Z5
+	VPMOVZXBD  16(AX), Z9
+	MOVL       64(CX), R12
+	ANDL       $-16, R12
+	VMOVUPS    64(CX), Z10
+	VPERMPS    (DX)(R12*4), Z10, Z11
+	VPERMPS    (BX)(R12*4), Z10, Z10
+	VCVTDQ2PS  Z9, Z9
+	VSUBPS     Z10, Z9, Z9
+	VMULPS     Z11, Z9, Z9
+	VMULPS     64(R11), Z9, Z10
+	VADDPS     Z10, Z2, Z2
+	VMULPS     64(R11)(R10*1), Z9, Z9
+	VADDPS     Z9, Z6, Z6
+	VPMOVZXBD  32(AX), Z9
+	MOVL       128(CX), R12
+	ANDL       $-16, R12
+	VMOVUPS    128(CX), Z10
+	VPERMPS    (DX)(R12*4), Z10, Z11
+	VPERMPS    (BX)(R12*4), Z10, Z10
+	VCVTDQ2PS  Z9, Z9
+	VSUBPS     Z10, Z9, Z9
+	VMULPS     Z11, Z9, Z9
+	VMULPS     128(R11), Z9, Z10
+	VADDPS     Z10, Z3, Z3
+	VMULPS     128(R11)(R10*1), Z9, Z9
+	VADDPS     Z9, Z7, Z7
+	VPMOVZXBD  48(AX), Z9
+	MOVL       192(CX), R12
+	ANDL       $-16, R12
+	VMOVUPS    192(CX), Z10
+	VPERMPS    (DX)(R12*4), Z10, Z11
+	VPERMPS    (BX)(R12*4), Z10, Z10
+	VCVTDQ2PS  Z9, Z9
+	VSUBPS     Z10, Z9, Z9
+	VMULPS     Z11, Z9, Z9
+	VMULPS     192(R11), Z9, Z10
+	VADDPS     Z10, Z4, Z4
+	VMULPS     192(R11)(R10*1), Z9, Z9
+	VADDPS     Z9, Z8, Z8
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, R11
+	DECQ       SI
+	JNE        stripe37
+
+end38:
+	MOVQ        rest+128(FP), SI
+	TESTQ       SI, SI
+	JEQ         whole40
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	VPMOVZXBD.Z (AX), K1, Z9
+	MOVL        (CX), R12
+	ANDL        $-16, R12
+	VMOVUPS     (CX), Z10
+	VPERMPS     (DX)(R12*4), Z10, Z11
+	VPERMPS     (BX)(R12*4), Z10, Z10
+	VCVTDQ2PS   Z9, Z9
+	VSUBPS      Z10, Z9, Z9
+	VMULPS      Z11, Z9, Z9
+	VMOVAPS.Z   Z9, K1, Z9
+	VMULPS      (R11), Z9, Z10
+	VADDPS      Z10, Z1, Z1
+	VMULPS      (R11)(R10*1), Z9, Z9
+	VADDPS      Z9, Z5, Z5
+	VPMOVZXBD.Z 16(AX), K2, Z9
+	MOVL        64(CX), R12
+	ANDL        $-16, R12
+	VMOVUPS     64(CX), Z10
+	VPERMPS     (DX)(R12*4), Z10, Z11
+	VPERMPS     (BX)(R12*4), Z10, Z10
+	VCVTDQ2PS   Z9, Z9
+	VSUBPS      Z10, Z9, Z9
+	VMULPS      Z11, Z9, Z9
+	VMOVAPS.Z   Z9, K2, Z9
+	VMULPS      64(R11), Z9, Z10
+	VADDPS      Z10, Z2, Z2
+	VMULPS      64(R11)(R10*1), Z9, Z9
+	VADDPS      Z9, Z6, Z6
+	TESTQ       SI, SI
+	JEQ         whole40
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	VPMOVZXBD.Z 32(AX), K1, Z9
+	MOVL        128(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     128(CX), Z10
+	VPERMPS     (DX)(SI*4), Z10, Z11
+	VPERMPS     (BX)(SI*4), Z10, Z10
+	VCVTDQ2PS   Z9, Z9
+	VSUBPS      Z10, Z9, Z9
+	VMULPS      Z11, Z9, Z9
+	VMOVAPS.Z   Z9, K1, Z9
+	VMULPS      128(R11), Z9, Z10
+	VADDPS      Z10, Z3, Z3
+	VMULPS      128(R11)(R10*1), Z9, Z9
+	VADDPS      Z9, Z7, Z7
+	VPMOVZXBD.Z 48(AX), K2, Z9
+	MOVL        192(CX), AX
+	ANDL        $-16, AX
+	VMOVUPS     192(CX), Z10
+	VPERMPS     (DX)(AX*4), Z10, Z11
+	VPERMPS     (BX)(AX*4), Z10, Z10
+	VCVTDQ2PS   Z9, Z9
+	VSUBPS      Z10, Z9, Z9
+	VMULPS      Z11, Z9, Z9
+	VMOVAPS.Z   Z9, K2, Z9
+	VMULPS      192(R11), Z9, Z10
+	VADDPS      Z10, Z4, Z4
+	VMULPS      192(R11)(R10*1), Z9, Z9
+	VADDPS      Z9, Z8, Z8
+
+whole40:
+	JMP made36
+
+none35:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-16, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end42
+
+stripe41:
+	PREFETCHT0 2048(AX)
+	VPMOVZXBD  (AX), Z9
+	MOVL       (CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    (CX), Z10
+	VPERMPS    (DX)(BX*4), Z10, Z10
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z10, Z9, Z9
+	VMULPS     (R11), Z9, Z10
+	VADDPS     Z10, Z1, Z1
+	VMULPS     (R11)(R10*1), Z9, Z9
+	VADDPS     Z9, Z5, Z5
+	VPMOVZXBD  16(AX), Z9
+	MOVL       64(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    64(CX), Z10
+	VPERMPS    (DX)(BX*4), Z10, Z10
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z10, Z9, Z9
+	VMULPS     64(R11), Z9, Z10
+	VADDPS     Z10, Z2, Z2
+	VMULPS     64(R11)(R10*1), Z9, Z9
+	VADDPS     Z9, Z6, Z6
+	VPMOVZXBD  32(AX), Z9
+	MOVL       128(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    128(CX), Z10
+	VPERMPS    (DX)(BX*4), Z10, Z10
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z10, Z9, Z9
+	VMULPS     128(R11), Z9, Z10
+	VADDPS     Z10, Z3, Z3
+	VMULPS     128(R11)(R10*1), Z9, Z9
+	VADDPS     Z9, Z7, Z7
+	VPMOVZXBD  48(AX), Z9
+	MOVL       192(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    192(CX), Z10
+	VPERMPS    (DX)(BX*4), Z10, Z10
+	VCVTDQ2PS  Z9, Z9
+	VMULPS     Z10, Z9, Z9
+	VMULPS     192(R11), Z9, Z10
+	VADDPS     Z10, Z4, Z4
+	VMULPS     192(R11)(R10*1), Z9, Z9
+	VADDPS     Z9, Z8, Z8
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, R11
+	DECQ       SI
+	JNE        stripe41
+
+end42:
+	MOVQ        rest+128(FP), BX
+	TESTQ       BX, BX
+	JEQ         whole44
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	VPMOVZXBD.Z (AX), K1, Z9
+	MOVL        (CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     (CX), Z10
+	VPERMPS     (DX)(SI*4), Z10, Z10
+	VCVTDQ2PS   Z9, Z9
+	VMULPS      Z10, Z9, Z9
+	VMOVAPS.Z   Z9, K1, Z9
+	VMULPS      (R11), Z9, Z10
+	VADDPS      Z10, Z1, Z1
+	VMULPS      (R11)(R10*1), Z9, Z9
+	VADDPS      Z9, Z5, Z5
+	VPMOVZXBD.Z 16(AX), K2, Z9
+	MOVL        64(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     64(CX), Z10
+	VPERMPS     (DX)(SI*4), Z10, Z10
+	VCVTDQ2PS   Z9, Z9
+	VMULPS      Z10, Z9, Z9
+	VMOVAPS.Z   Z9, K2, Z9
+	VMULPS      64(R11), Z9, Z10
+	VADDPS      Z10, Z2, Z2
+	VMULPS      64(R11)(R10*1), Z9, Z9
+	VADDPS      Z9, Z6, Z6
+	TESTQ       BX, BX
+	JEQ         whole44
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	VPMOVZXBD.Z 32(AX), K1, Z9
+	MOVL        128(CX), BX
+	ANDL        $-16, BX
+	VMOVUPS     128(CX), Z10
+	VPERMPS     (DX)(BX*4), Z10, Z10
+	VCVTDQ2PS   Z9, Z9
+	VMULPS      Z10, Z9, Z9
+	VMOVAPS.Z   Z9, K1, Z9
+	VMULPS      128(R11), Z9, Z10
+	VADDPS      Z10, Z3, Z3
+	VMULPS      128(R11)(R10*1), Z9, Z9
+	VADDPS      Z9, Z7, Z7
+	VPMOVZXBD.Z 48(AX), K2, Z9
+	MOVL        192(CX), AX
+	ANDL        $-16, AX
+	VMOVUPS     192(CX), Z10
+	VPERMPS     (DX)(AX*4), Z10, Z10
+	VCVTDQ2PS   Z9, Z9
+	VMULPS      Z10, Z9, Z9
+	VMOVAPS.Z   Z9, K2, Z9
+	VMULPS      192(R11), Z9, Z10
+	VADDPS      Z10, Z4, Z4
+	VMULPS      192(R11)(R10*1), Z9, Z9
+	VADDPS      Z9, Z8, Z8
+
+whole44:
+made36:
+	VMOVUPS Z1, (R8)
+	VMOVUPS Z2, 64(R8)
+	VMOVUPS Z3, 128(R8)
+	VMOVUPS Z4, 192(R8)
+	VMOVUPS Z5, 1024(R8)
+	VMOVUPS Z6, 1088(R8)
+	VMOVUPS Z7, 1152(R8)
+	VMOVUPS Z8, 1216(R8)
+	ADDQ    $0x00000100, R8
+	DECQ    columns+96(FP)
+	JLE     end45
+	MOVQ    qRow+104(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+112(FP), DX
+	ADDQ    scale+32(FP), DX
+	MOVQ    DX, scale+32(FP)
+	MOVQ    zeroRow+120(FP), BX
+	ADDQ    zero+40(FP), BX
+	MOVQ    BX, zero+40(FP)
+	MOVQ    steps+8(FP), SI
+	JMP     column32
+
+end45:
+	VZEROUPPER
+	RET
+
+fewer31:
+column46:
+	TESTQ   R9, R9
+	JEQ     begin47
+	VMOVUPS (R8), Z1
+	VMOVUPS 64(R8), Z2
+	VMOVUPS 128(R8), Z3
+	VMOVUPS 192(R8), Z4
+	JMP     begun48
+
+begin47:
+	VMOVAPS Z0, Z1
+	VMOVAPS Z0, Z2
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+
+begun48:
+	MOVQ  DI, R10
+	TESTQ BX, BX
+	JEQ   none49
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), R11
+	ANDL  $-16, R11
+	SHLQ  $0x02, R11
+	SUBQ  R11, DX
+	SUBQ  R11, BX
+	TESTQ SI, SI
+	JLE   end52
+
+stripe51:
+	PREFETCHT0 2048(AX)
+	VPMOVZXBD  (AX), Z5
+	MOVL       (CX), R11
+	ANDL       $-16, R11
+	VMOVUPS    (CX), Z6
+	VPERMPS    (DX)(R11*4), Z6, Z7
+	VPERMPS    (BX)(R11*4), Z6, Z6
+	VCVTDQ2PS  Z5, Z5
+	VSUBPS     Z6, Z5, Z5
+	VMULPS     Z7, Z5, Z5
+	VMULPS     (R10), Z5, Z5
+	VADDPS     Z5, Z1, Z1
+	VPMOVZXBD  16(AX), Z5
+	MOVL       64(CX), R11
+	ANDL       $-16, R11
+	VMOVUPS    64(CX), Z6
+	VPERMPS    (DX)(R11*4), Z6, Z7
+	VPERMPS    (BX)(R11*4), Z6, Z6
+	VCVTDQ2PS  Z5, Z5
+	VSUBPS     Z6, Z5, Z5
+	VMULPS     Z7, Z5, Z5
+	VMULPS     64(R10), Z5, Z5
+	VADDPS     Z5, Z2, Z2
+	VPMOVZXBD  32(AX), Z5
+	MOVL       128(CX), R11
+	ANDL       $-16, R11
+	VMOVUPS    128(CX), Z6
+	VPERMPS    (DX)(R11*4), Z6, Z7
+	VPERMPS    (BX)(R11*4), Z6, Z6
+	VCVTDQ2PS  Z5, Z5
+	VSUBPS     Z6, Z5, Z5
+	VMULPS     Z7, Z5, Z5
+	VMULPS     128(R10), Z5, Z5
+	VADDPS     Z5, Z3, Z3
+	VPMOVZXBD  48(AX), Z5
+	MOVL       192(CX), R11
+	ANDL       $-16, R11
+	VMOVUPS    192(CX), Z6
+	VPERMPS    (DX)(R11*4), Z6, Z7
+	VPERMPS    (BX)(R11*4), Z6, Z6
+	VCVTDQ2PS  Z5, Z5
+	VSUBPS     Z6, Z5, Z5
+	VMULPS     Z7, Z5, Z5
+	VMULPS     192(R10), Z5, Z5
+	VADDPS     Z5, Z4, Z4
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, R10
+	DECQ       SI
+	JNE        stripe51
+
+end52:
+	MOVQ        rest+128(FP), SI
+	TESTQ       SI, SI
+	JEQ         whole54
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	VPMOVZXBD.Z (AX), K1, Z5
+	MOVL        (CX), R11
+	ANDL        $-16, R11
+	VMOVUPS     (CX), Z6
+	VPERMPS     (DX)(R11*4), Z6, Z7
+	VPERMPS     (BX)(R11*4), Z6, Z6
+	VCVTDQ2PS   Z5, Z5
+	VSUBPS      Z6, Z5, Z5
+	VMULPS      Z7, Z5, Z5
+	VMOVAPS.Z   Z5, K1, Z5
+	VMULPS      (R10), Z5, Z5
+	VADDPS      Z5, Z1, Z1
+	VPMOVZXBD.Z 16(AX), K2, Z5
+	MOVL        64(CX), R11
+	ANDL        $-16, R11
+	VMOVUPS     64(CX), Z6
+	VPERMPS     (DX)(R11*4), Z6, Z7
+	VPERMPS     (BX)(R11*4), Z6, Z6
+	VCVTDQ2PS   Z5, Z5
+	VSUBPS      Z6, Z5, Z5
+	VMULPS      Z7, Z5, Z5
+	VMOVAPS.Z   Z5, K2, Z5
+	VMULPS      64(R10), Z5, Z5
+	VADDPS      Z5, Z2, Z2
+	TESTQ       SI, SI
+	JEQ         whole54
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	VPMOVZXBD.Z 32(AX), K1, Z5
+	MOVL        128(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     128(CX), Z6
+	VPERMPS     (DX)(SI*4), Z6, Z7
+	VPERMPS     (BX)(SI*4), Z6, Z6
+	VCVTDQ2PS   Z5, Z5
+	VSUBPS      Z6, Z5, Z5
+	VMULPS      Z7, Z5, Z5
+	VMOVAPS.Z   Z5, K1, Z5
+	VMULPS      128(R10), Z5, Z5
+	VADDPS      Z5, Z3, Z3
+	VPMOVZXBD.Z 48(AX), K2, Z5
+	MOVL        192(CX), AX
+	ANDL        $-16, AX
+	VMOVUPS     192(CX), Z6
+	VPERMPS     (DX)(AX*4), Z6, Z7
+	VPERMPS     (BX)(AX*4), Z6, Z6
+	VCVTDQ2PS   Z5, Z5
+	VSUBPS      Z6, Z5, Z5
+	VMULPS      Z7, Z5, Z5
+	VMOVAPS.Z   Z5, K2, Z5
+	VMULPS      192(R10), Z5, Z5
+	VADDPS      Z5, Z4, Z4
+
+whole54:
+	JMP made50
+
+none49:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-16, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end56
+
+stripe55:
+	PREFETCHT0 2048(AX)
+	VPMOVZXBD  (AX), Z5
+	MOVL       (CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    (CX), Z6
+	VPERMPS    (DX)(BX*4), Z6, Z6
+	VCVTDQ2PS  Z5, Z5
+	VMULPS     Z6, Z5, Z5
+	VMULPS     (R10), Z5, Z5
+	VADDPS     Z5, Z1, Z1
+	VPMOVZXBD  16(AX), Z5
+	MOVL       64(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    64(CX), Z6
+	VPERMPS    (DX)(BX*4), Z6, Z6
+	VCVTDQ2PS  Z5, Z5
+	VMULPS     Z6, Z5, Z5
+	VMULPS     64(R10), Z5, Z5
+	VADDPS     Z5, Z2, Z2
+	VPMOVZXBD  32(AX), Z5
+	MOVL       128(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    128(CX), Z6
+	VPERMPS    (DX)(BX*4), Z6, Z6
+	VCVTDQ2PS  Z5, Z5
+	VMULPS     Z6, Z5, Z5
+	VMULPS     128(R10), Z5, Z5
+	VADDPS     Z5, Z3, Z3
+	VPMOVZXBD  48(AX), Z5
+	MOVL       192(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    192(CX), Z6
+	VPERMPS    (DX)(BX*4), Z6, Z6
+	VCVTDQ2PS  Z5, Z5
+	VMULPS     Z6, Z5, Z5
+	VMULPS     192(R10), Z5, Z5
+	VADDPS     Z5, Z4, Z4
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, R10
+	DECQ       SI
+	JNE        stripe55
+
+end56:
+	MOVQ        rest+128(FP), BX
+	TESTQ       BX, BX
+	JEQ         whole58
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	VPMOVZXBD.Z (AX), K1, Z5
+	MOVL        (CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     (CX), Z6
+	VPERMPS     (DX)(SI*4), Z6, Z6
+	VCVTDQ2PS   Z5, Z5
+	VMULPS      Z6, Z5, Z5
+	VMOVAPS.Z   Z5, K1, Z5
+	VMULPS      (R10), Z5, Z5
+	VADDPS      Z5, Z1, Z1
+	VPMOVZXBD.Z 16(AX), K2, Z5
+	MOVL        64(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     64(CX), Z6
+	VPERMPS     (DX)(SI*4), Z6, Z6
+	VCVTDQ2PS   Z5, Z5
+	VMULPS      Z6, Z5, Z5
+	VMOVAPS.Z   Z5, K2, Z5
+	VMULPS      64(R10), Z5, Z5
+	VADDPS      Z5, Z2, Z2
+	TESTQ       BX, BX
+	JEQ         whole58
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	VPMOVZXBD.Z 32(AX), K1, Z5
+	MOVL        128(CX), BX
+	ANDL        $-16, BX
+	VMOVUPS     128(CX), Z6
+	VPERMPS     (DX)(BX*4), Z6, Z6
+	VCVTDQ2PS   Z5, Z5
+	VMULPS      Z6, Z5, Z5
+	VMOVAPS.Z   Z5, K1, Z5
+	VMULPS      128(R10), Z5, Z5
+	VADDPS      Z5, Z3, Z3
+	VPMOVZXBD.Z 48(AX), K2, Z5
+	MOVL        192(CX), AX
+	ANDL        $-16, AX
+	VMOVUPS     192(CX), Z6
+	VPERMPS     (DX)(AX*4), Z6, Z6
+	VCVTDQ2PS   Z5, Z5
+	VMULPS      Z6, Z5, Z5
+	VMOVAPS.Z   Z5, K2, Z5
+	VMULPS      192(R10), Z5, Z5
+	VADDPS      Z5, Z4, Z4
+
+whole58:
+made50:
+	VMOVUPS Z1, (R8)
+	VMOVUPS Z2, 64(R8)
+	VMOVUPS Z3, 128(R8)
+	VMOVUPS Z4, 192(R8)
+	ADDQ    $0x00000100, R8
+	DECQ    columns+96(FP)
+	JLE     end59
+	MOVQ    qRow+104(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+112(FP), DX
+	ADDQ    scale+32(FP), DX
+	MOVQ    DX, scale+32(FP)
+	MOVQ    zeroRow+120(FP), BX
+	ADDQ    zero+40(FP), BX
+	MOVQ    BX, zero+40(FP)
+	MOVQ    steps+8(FP), SI
+	JMP     column46
+
+end59:
+	VZEROUPPER
+	RET
+
+// func packGroupsAVX512U8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, to *float32, toRow int, apart int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·packGroupsAVX512U8(SB), NOSPLIT, $0-120
+	MOVQ q+0(FP), AX
+	MOVQ scale+32(FP), DX
+	MOVQ zero+40(FP), BX
+	MOVQ steps+8(FP), SI
+
+column60:
+	MOVQ  to+56(FP), CX
+	MOVQ  apart+72(FP), DI
+	MOVQ  CX, R8
+	TESTQ BX, BX
+	JEQ   none61
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), R9
+	ANDL  $-16, R9
+	SHLQ  $0x02, R9
+	SUBQ  R9, DX
+	SUBQ  R9, BX
+	TESTQ SI, SI
+	JLE   end64
+
+stripe63:
+	PREFETCHT0 2048(AX)
+	VPMOVZXBD  (AX), Z0
+	MOVL       (CX), R9
+	ANDL       $-16, R9
+	VMOVUPS    (CX), Z1
+	VPERMPS    (DX)(R9*4), Z1, Z2
+	VPERMPS    (BX)(R9*4), Z1, Z1
+	VCVTDQ2PS  Z0, Z0
+	VSUBPS     Z1, Z0, Z0
+	VMULPS     Z2, Z0, Z0
+	VMOVUPS    Z0, (R8)
+	VPMOVZXBD  16(AX), Z0
+	MOVL       64(CX), R9
+	ANDL       $-16, R9
+	VMOVUPS    64(CX), Z1
+	VPERMPS    (DX)(R9*4), Z1, Z2
+	VPERMPS    (BX)(R9*4), Z1, Z1
+	VCVTDQ2PS  Z0, Z0
+	VSUBPS     Z1, Z0, Z0
+	VMULPS     Z2, Z0, Z0
+	VMOVUPS    Z0, (R8)(DI*1)
+	VPMOVZXBD  32(AX), Z0
+	MOVL       128(CX), R9
+	ANDL       $-16, R9
+	VMOVUPS    128(CX), Z1
+	VPERMPS    (DX)(R9*4), Z1, Z2
+	VPERMPS    (BX)(R9*4), Z1, Z1
+	VCVTDQ2PS  Z0, Z0
+	VSUBPS     Z1, Z0, Z0
+	VMULPS     Z2, Z0, Z0
+	VMOVUPS    Z0, 64(R8)
+	VPMOVZXBD  48(AX), Z0
+	MOVL       192(CX), R9
+	ANDL       $-16, R9
+	VMOVUPS    192(CX), Z1
+	VPERMPS    (DX)(R9*4), Z1, Z2
+	VPERMPS    (BX)(R9*4), Z1, Z1
+	VCVTDQ2PS  Z0, Z0
+	VSUBPS     Z1, Z0, Z0
+	VMULPS     Z2, Z0, Z0
+	VMOVUPS    Z0, 64(R8)(DI*1)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000080, R8
+	DECQ       SI
+	JNE        stripe63
+
+end64:
+	MOVQ        rest+112(FP), SI
+	TESTQ       SI, SI
+	JEQ         whole66
+	VXORPS      X0, X0, X0
+	VMOVUPS     Z0, 64(R8)
+	VMOVUPS     Z0, 64(R8)(DI*1)
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	VPMOVZXBD.Z (AX), K1, Z0
+	MOVL        (CX), R9
+	ANDL        $-16, R9
+	VMOVUPS     (CX), Z1
+	VPERMPS     (DX)(R9*4), Z1, Z2
+	VPERMPS     (BX)(R9*4), Z1, Z1
+	VCVTDQ2PS   Z0, Z0
+	VSUBPS      Z1, Z0, Z0
+	VMULPS      Z2, Z0, Z0
+	VMOVAPS.Z   Z0, K1, Z0
+	VMOVUPS     Z0, (R8)
+	VPMOVZXBD.Z 16(AX), K2, Z0
+	MOVL        64(CX), R9
+	ANDL        $-16, R9
+	VMOVUPS     64(CX), Z1
+	VPERMPS     (DX)(R9*4), Z1, Z2
+	VPERMPS     (BX)(R9*4), Z1, Z1
+	VCVTDQ2PS   Z0, Z0
+	VSUBPS      Z1, Z0, Z0
+	VMULPS      Z2, Z0, Z0
+	VMOVAPS.Z   Z0, K2, Z0
+	VMOVUPS     Z0, (R8)(DI*1)
+	TESTQ       SI, SI
+	JEQ         whole66
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	VPMOVZXBD.Z 32(AX), K1, Z0
+	MOVL        128(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     128(CX), Z1
+	VPERMPS     (DX)(SI*4), Z1, Z2
+	VPERMPS     (BX)(SI*4), Z1, Z1
+	VCVTDQ2PS   Z0, Z0
+	VSUBPS      Z1, Z0, Z0
+	VMULPS      Z2, Z0, Z0
+	VMOVAPS.Z   Z0, K1, Z0
+	VMOVUPS     Z0, 64(R8)
+	VPMOVZXBD.Z 48(AX), K2, Z0
+	MOVL        192(CX), AX
+	ANDL        $-16, AX
+	VMOVUPS     192(CX), Z1
+	VPERMPS     (DX)(AX*4), Z1, Z2
+	VPERMPS     (BX)(AX*4), Z1, Z1
+	VCVTDQ2PS   Z0, Z0
+	VSUBPS      Z1, Z0, Z0
+	VMULPS      Z2, Z0, Z0
+	VMOVAPS.Z   Z0, K2, Z0
+	VMOVUPS     Z0, 64(R8)(DI*1)
+
+whole66:
+	JMP made62
+
+none61:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-16, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end68
+
+stripe67:
+	PREFETCHT0 2048(AX)
+	VPMOVZXBD  (AX), Z0
+	MOVL       (CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    (CX), Z1
+	VPERMPS    (DX)(BX*4), Z1, Z1
+	VCVTDQ2PS  Z0, Z0
+	VMULPS     Z1, Z0, Z0
+	VMOVUPS    Z0, (R8)
+	VPMOVZXBD  16(AX), Z0
+	MOVL       64(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    64(CX), Z1
+	VPERMPS    (DX)(BX*4), Z1, Z1
+	VCVTDQ2PS  Z0, Z0
+	VMULPS     Z1, Z0, Z0
+	VMOVUPS    Z0, (R8)(DI*1)
+	VPMOVZXBD  32(AX), Z0
+	MOVL       128(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    128(CX), Z1
+	VPERMPS    (DX)(BX*4), Z1, Z1
+	VCVTDQ2PS  Z0, Z0
+	VMULPS     Z1, Z0, Z0
+	VMOVUPS    Z0, 64(R8)
+	VPMOVZXBD  48(AX), Z0
+	MOVL       192(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    192(CX), Z1
+	VPERMPS    (DX)(BX*4), Z1, Z1
+	VCVTDQ2PS  Z0, Z0
+	VMULPS     Z1, Z0, Z0
+	VMOVUPS    Z0, 64(R8)(DI*1)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000080, R8
+	DECQ       SI
+	JNE        stripe67
+
+end68:
+	MOVQ        rest+112(FP), BX
+	TESTQ       BX, BX
+	JEQ         whole70
+	VXORPS      X0, X0, X0
+	VMOVUPS     Z0, 64(R8)
+	VMOVUPS     Z0, 64(R8)(DI*1)
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	VPMOVZXBD.Z (AX), K1, Z0
+	MOVL        (CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     (CX), Z1
+	VPERMPS     (DX)(SI*4), Z1, Z1
+	VCVTDQ2PS   Z0, Z0
+	VMULPS      Z1, Z0, Z0
+	VMOVAPS.Z   Z0, K1, Z0
+	VMOVUPS     Z0, (R8)
+	VPMOVZXBD.Z 16(AX), K2, Z0
+	MOVL        64(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     64(CX), Z1
+	VPERMPS     (DX)(SI*4), Z1, Z1
+	VCVTDQ2PS   Z0, Z0
+	VMULPS      Z1, Z0, Z0
+	VMOVAPS.Z   Z0, K2, Z0
+	VMOVUPS     Z0, (R8)(DI*1)
+	TESTQ       BX, BX
+	JEQ         whole70
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	VPMOVZXBD.Z 32(AX), K1, Z0
+	MOVL        128(CX), BX
+	ANDL        $-16, BX
+	VMOVUPS     128(CX), Z1
+	VPERMPS     (DX)(BX*4), Z1, Z1
+	VCVTDQ2PS   Z0, Z0
+	VMULPS      Z1, Z0, Z0
+	VMOVAPS.Z   Z0, K1, Z0
+	VMOVUPS     Z0, 64(R8)
+	VPMOVZXBD.Z 48(AX), K2, Z0
+	MOVL        192(CX), AX
+	ANDL        $-16, AX
+	VMOVUPS     192(CX), Z1
+	VPERMPS     (DX)(AX*4), Z1, Z1
+	VCVTDQ2PS   Z0, Z0
+	VMULPS      Z1, Z0, Z0
+	VMOVAPS.Z   Z0, K2, Z0
+	VMOVUPS     Z0, 64(R8)(DI*1)
+
+whole70:
+made62:
+	DECQ columns+80(FP)
+	JLE  end71
+	MOVQ qRow+88(FP), AX
+	ADDQ q+0(FP), AX
+	MOVQ AX, q+0(FP)
+	MOVQ scaleRow+96(FP), DX
+	ADDQ scale+32(FP), DX
+	MOVQ DX, scale+32(FP)
+	MOVQ zeroRow+104(FP), BX
+	ADDQ zero+40(FP), BX
+	MOVQ BX, zero+40(FP)
+	MOVQ toRow+64(FP), CX
+	ADDQ to+56(FP), CX
+	MOVQ CX, to+56(FP)
+	MOVQ steps+8(FP), SI
+	JMP  column60
+
+end71:
+	VZEROUPPER
+	RET
+
+// func weightStripesAVX512Packed(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·weightStripesAVX512Packed(SB), NOSPLIT, $8-128
+TEXT ·weightStripesAVX512Packed(SB), NOSPLIT, $8-136
 	MOVQ    q+0(FP), AX
-	MOVQ    scale+24(FP), SI
-	MOVQ    zero+32(FP), DI
-	MOVQ    steps+8(FP), R8
-	MOVQ    codes+40(FP), CX
+	MOVQ    scale+32(FP), BX
+	MOVQ    zero+40(FP), SI
+	MOVQ    steps+8(FP), DI
+	MOVQ    codes+48(FP), CX
 	VMOVUPS (CX), Z2
 	VMOVUPS 64(CX), Z3
 	VMOVUPS 128(CX), Z4
-	XORQ    DX, DX
 	MOVQ    shift+16(FP), CX
-	MOVQ    $0x00000001, BX
-	SHLQ    CL, BX
-	INCQ    BX
-	SHRQ    $0x01, BX
-	MOVQ    x+48(FP), R9
-	MOVQ    rows+64(FP), R10
-	MOVQ    lanes+72(FP), R11
-	MOVQ    more+80(FP), R12
+	MOVQ    $0x00000001, R8
+	SHLQ    CL, R8
+	INCQ    R8
+	SHRQ    $0x01, R8
+	MOVQ    x+56(FP), R9
+	MOVQ    rows+72(FP), DX
+	MOVQ    lanes+80(FP), R10
+	MOVQ    more+88(FP), R11
 	VXORPS  X5, X5, X5
-	MOVQ    xRow+56(FP), R13
-	CMPQ    R10, $0x00000004
+	MOVQ    xRow+64(FP), R12
+	CMPQ    DX, $0x00000004
 	JLT     fewer1
 
 column2:
-	TESTQ   R12, R12
+	TESTQ   R11, R11
 	JEQ     begin3
-	VMOVUPS (R11), Z6
-	VMOVUPS 64(R11), Z15
-	VMOVUPS 128(R11), Z7
-	VMOVUPS 192(R11), Z16
-	VMOVUPS 1024(R11), Z8
-	VMOVUPS 1088(R11), Z17
-	VMOVUPS 1152(R11), Z9
-	VMOVUPS 1216(R11), Z18
-	VMOVUPS 2048(R11), Z10
-	VMOVUPS 2112(R11), Z19
-	VMOVUPS 2176(R11), Z11
-	VMOVUPS 2240(R11), Z20
-	VMOVUPS 3072(R11), Z12
-	VMOVUPS 3136(R11), Z1
-	VMOVUPS 3200(R11), Z13
-	VMOVUPS 3264(R11), Z0
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z15
+	VMOVUPS 128(R10), Z7
+	VMOVUPS 192(R10), Z16
+	VMOVUPS 1024(R10), Z8
+	VMOVUPS 1088(R10), Z17
+	VMOVUPS 1152(R10), Z9
+	VMOVUPS 1216(R10), Z18
+	VMOVUPS 2048(R10), Z10
+	VMOVUPS 2112(R10), Z19
+	VMOVUPS 2176(R10), Z11
+	VMOVUPS 2240(R10), Z20
+	VMOVUPS 3072(R10), Z12
+	VMOVUPS 3136(R10), Z1
+	VMOVUPS 3200(R10), Z13
+	VMOVUPS 3264(R10), Z0
 	JMP     begun4
 
 begin3:
@@ -2828,77 +6463,78 @@ begin3:
 	VMOVAPS Z5, Z0
 
 begun4:
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	MOVQ      codes+48(FP), DX
+	VMOVUPS   192(DX), Z21
+	VMOVUPS   256(DX), Z22
 	VMOVAPS   Z6, Z14
 	VPERMT2PS Z15, Z21, Z14
 	VPERMT2PS Z15, Z22, Z6
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	MOVQ      codes+48(FP), DX
+	VMOVUPS   192(DX), Z21
+	VMOVUPS   256(DX), Z22
 	VMOVAPS   Z7, Z15
 	VPERMT2PS Z16, Z21, Z15
 	VPERMT2PS Z16, Z22, Z7
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	MOVQ      codes+48(FP), DX
+	VMOVUPS   192(DX), Z21
+	VMOVUPS   256(DX), Z22
 	VMOVAPS   Z8, Z16
 	VPERMT2PS Z17, Z21, Z16
 	VPERMT2PS Z17, Z22, Z8
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	MOVQ      codes+48(FP), DX
+	VMOVUPS   192(DX), Z21
+	VMOVUPS   256(DX), Z22
 	VMOVAPS   Z9, Z17
 	VPERMT2PS Z18, Z21, Z17
 	VPERMT2PS Z18, Z22, Z9
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	MOVQ      codes+48(FP), DX
+	VMOVUPS   192(DX), Z21
+	VMOVUPS   256(DX), Z22
 	VMOVAPS   Z10, Z18
 	VPERMT2PS Z19, Z21, Z18
 	VPERMT2PS Z19, Z22, Z10
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	MOVQ      codes+48(FP), DX
+	VMOVUPS   192(DX), Z21
+	VMOVUPS   256(DX), Z22
 	VMOVAPS   Z11, Z19
 	VPERMT2PS Z20, Z21, Z19
 	VPERMT2PS Z20, Z22, Z11
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z21
-	VMOVUPS   256(R10), Z22
+	MOVQ      codes+48(FP), DX
+	VMOVUPS   192(DX), Z21
+	VMOVUPS   256(DX), Z22
 	VMOVAPS   Z12, Z20
 	VPERMT2PS Z1, Z21, Z20
 	VPERMT2PS Z1, Z22, Z12
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z1
-	VMOVUPS   256(R10), Z22
+	MOVQ      codes+48(FP), DX
+	VMOVUPS   192(DX), Z1
+	VMOVUPS   256(DX), Z22
 	VMOVAPS   Z13, Z21
 	VPERMT2PS Z0, Z1, Z21
 	VPERMT2PS Z0, Z22, Z13
-	MOVQ      R9, R10
-	LEAQ      (R10)(R13*2), R14
-	ADDQ      R13, R14
+	MOVQ      R9, R13
+	LEAQ      (R13)(R12*2), R14
+	ADDQ      R12, R14
+	XORQ      DX, DX
 
 group7:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end6
-	MOVQ         BX, R15
-	CMPQ         R15, R8
-	CMOVQGT      R8, R15
-	SUBQ         R15, R8
+	MOVQ         R8, R15
+	CMPQ         R15, DI
+	CMOVQGT      DI, R15
+	SUBQ         R15, DI
 	MOVQ         DX, BP
 	SHRQ         CL, BP
 	INCQ         DX
-	VBROADCASTSS (SI)(BP*4), Z0
-	VBROADCASTSS (DI)(BP*4), Z1
+	VBROADCASTSS (BX)(BP*4), Z0
+	VBROADCASTSS (SI)(BP*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 	MOVQ         DX, BP
 	SHRQ         CL, BP
 	INCQ         DX
-	VBROADCASTSS (SI)(BP*4), Z0
-	VBROADCASTSS (DI)(BP*4), Z22
+	VBROADCASTSS (BX)(BP*4), Z0
+	VBROADCASTSS (SI)(BP*4), Z22
 	VSUBPS       Z22, Z2, Z22
 	VMULPS       Z0, Z22, Z22
 	LEAQ         -2(DX)(R15*2), DX
@@ -2909,19 +6545,19 @@ stripe5:
 	VPSRLD     $0x04, Z0, Z23
 	VPERMPS    Z1, Z0, Z0
 	VPERMPS    Z1, Z23, Z23
-	VMULPS     (R10), Z0, Z24
+	VMULPS     (R13), Z0, Z24
 	VADDPS     Z24, Z14, Z14
-	VMULPS     (R10)(R13*1), Z0, Z24
+	VMULPS     (R13)(R12*1), Z0, Z24
 	VADDPS     Z24, Z16, Z16
-	VMULPS     (R10)(R13*2), Z0, Z24
+	VMULPS     (R13)(R12*2), Z0, Z24
 	VADDPS     Z24, Z18, Z18
 	VMULPS     (R14), Z0, Z0
 	VADDPS     Z0, Z20, Z20
-	VMULPS     64(R10), Z23, Z0
+	VMULPS     64(R13), Z23, Z0
 	VADDPS     Z0, Z6, Z6
-	VMULPS     64(R10)(R13*1), Z23, Z0
+	VMULPS     64(R13)(R12*1), Z23, Z0
 	VADDPS     Z0, Z8, Z8
-	VMULPS     64(R10)(R13*2), Z23, Z0
+	VMULPS     64(R13)(R12*2), Z23, Z0
 	VADDPS     Z0, Z10, Z10
 	VMULPS     64(R14), Z23, Z0
 	VADDPS     Z0, Z12, Z12
@@ -2929,98 +6565,101 @@ stripe5:
 	VPSRLD     $0x04, Z0, Z23
 	VPERMPS    Z22, Z0, Z0
 	VPERMPS    Z22, Z23, Z23
-	VMULPS     128(R10), Z0, Z24
+	VMULPS     128(R13), Z0, Z24
 	VADDPS     Z24, Z15, Z15
-	VMULPS     128(R10)(R13*1), Z0, Z24
+	VMULPS     128(R13)(R12*1), Z0, Z24
 	VADDPS     Z24, Z17, Z17
-	VMULPS     128(R10)(R13*2), Z0, Z24
+	VMULPS     128(R13)(R12*2), Z0, Z24
 	VADDPS     Z24, Z19, Z19
 	VMULPS     128(R14), Z0, Z0
 	VADDPS     Z0, Z21, Z21
-	VMULPS     192(R10), Z23, Z0
+	VMULPS     192(R13), Z23, Z0
 	VADDPS     Z0, Z7, Z7
-	VMULPS     192(R10)(R13*1), Z23, Z0
+	VMULPS     192(R13)(R12*1), Z23, Z0
 	VADDPS     Z0, Z9, Z9
-	VMULPS     192(R10)(R13*2), Z23, Z0
+	VMULPS     192(R13)(R12*2), Z23, Z0
 	VADDPS     Z0, Z11, Z11
 	VMULPS     192(R14), Z23, Z0
 	VADDPS     Z0, Z13, Z13
 	ADDQ       $0x00000020, AX
-	ADDQ       $0x00000100, R10
+	ADDQ       $0x00000100, R13
 	ADDQ       $0x00000100, R14
 	DECQ       R15
 	JNE        stripe5
 	JMP        group7
 
 end6:
-	MOVQ         rest+120(FP), R8
-	TESTQ        R8, R8
+	MOVQ         rest+128(FP), DI
+	TESTQ        DI, DI
 	JEQ          whole8
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z0
-	VBROADCASTSS (DI)(R15*4), Z1
+	VBROADCASTSS (BX)(R15*4), Z0
+	VBROADCASTSS (SI)(R15*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 	VPMOVZXBD.Z  (AX), K1, Z0
 	VPSRLD       $0x04, Z0, Z22
 	VPERMPS      Z1, Z0, Z0
 	VPERMPS      Z1, Z22, Z22
-	VMULPS       (R10), Z0, Z1
-	VADDPS       Z1, Z14, K1, Z14
-	VMULPS       (R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z16, K1, Z16
-	VMULPS       (R10)(R13*2), Z0, Z1
-	VADDPS       Z1, Z18, K1, Z18
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       (R13), Z0, Z1
+	VADDPS       Z1, Z14, Z14
+	VMULPS       (R13)(R12*1), Z0, Z1
+	VADDPS       Z1, Z16, Z16
+	VMULPS       (R13)(R12*2), Z0, Z1
+	VADDPS       Z1, Z18, Z18
 	VMULPS       (R14), Z0, Z0
-	VADDPS       Z0, Z20, K1, Z20
-	VMULPS       64(R10), Z22, Z0
-	VADDPS       Z0, Z6, K2, Z6
-	VMULPS       64(R10)(R13*1), Z22, Z0
-	VADDPS       Z0, Z8, K2, Z8
-	VMULPS       64(R10)(R13*2), Z22, Z0
-	VADDPS       Z0, Z10, K2, Z10
+	VADDPS       Z0, Z20, Z20
+	VMOVAPS.Z    Z22, K2, Z22
+	VMULPS       64(R13), Z22, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R13)(R12*1), Z22, Z0
+	VADDPS       Z0, Z8, Z8
+	VMULPS       64(R13)(R12*2), Z22, Z0
+	VADDPS       Z0, Z10, Z10
 	VMULPS       64(R14), Z22, Z0
-	VADDPS       Z0, Z12, K2, Z12
-	TESTQ        R8, R8
+	VADDPS       Z0, Z12, Z12
+	TESTQ        DI, DI
 	JEQ          whole8
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
-	MOVQ         DX, R15
-	SHRQ         CL, R15
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z0
-	VBROADCASTSS (DI)(R15*4), Z22
+	VBROADCASTSS (BX)(DI*4), Z0
+	VBROADCASTSS (SI)(DI*4), Z22
 	VSUBPS       Z22, Z2, Z22
 	VMULPS       Z0, Z22, Z22
 	VPMOVZXBD.Z  16(AX), K1, Z0
 	VPSRLD       $0x04, Z0, Z1
 	VPERMPS      Z22, Z0, Z0
 	VPERMPS      Z22, Z1, Z1
-	VMULPS       128(R10), Z0, Z22
-	VADDPS       Z22, Z15, K1, Z15
-	VMULPS       128(R10)(R13*1), Z0, Z22
-	VADDPS       Z22, Z17, K1, Z17
-	VMULPS       128(R10)(R13*2), Z0, Z22
-	VADDPS       Z22, Z19, K1, Z19
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       128(R13), Z0, Z22
+	VADDPS       Z22, Z15, Z15
+	VMULPS       128(R13)(R12*1), Z0, Z22
+	VADDPS       Z22, Z17, Z17
+	VMULPS       128(R13)(R12*2), Z0, Z22
+	VADDPS       Z22, Z19, Z19
 	VMULPS       128(R14), Z0, Z0
-	VADDPS       Z0, Z21, K1, Z21
-	VMULPS       192(R10), Z1, Z0
-	VADDPS       Z0, Z7, K2, Z7
-	VMULPS       192(R10)(R13*1), Z1, Z0
-	VADDPS       Z0, Z9, K2, Z9
-	VMULPS       192(R10)(R13*2), Z1, Z0
-	VADDPS       Z0, Z11, K2, Z11
+	VADDPS       Z0, Z21, Z21
+	VMOVAPS.Z    Z1, K2, Z1
+	VMULPS       192(R13), Z1, Z0
+	VADDPS       Z0, Z7, Z7
+	VMULPS       192(R13)(R12*1), Z1, Z0
+	VADDPS       Z0, Z9, Z9
+	VMULPS       192(R13)(R12*2), Z1, Z0
+	VADDPS       Z0, Z11, Z11
 	VMULPS       192(R14), Z1, Z0
-	VADDPS       Z0, Z13, K2, Z13
-	TESTQ        R8, R8
+	VADDPS       Z0, Z13, Z13
 
 whole8:
 	VMOVAPS   Z14, Z0
@@ -3047,36 +6686,35 @@ whole8:
 	VMOVAPS   Z21, Z11
 	VPERMT2PS Z13, Z3, Z11
 	VPERMT2PS Z13, Z4, Z21
-	VMOVUPS   Z0, (R11)
-	VMOVUPS   Z14, 64(R11)
-	VMOVUPS   Z1, 128(R11)
-	VMOVUPS   Z15, 192(R11)
-	VMOVUPS   Z6, 1024(R11)
-	VMOVUPS   Z16, 1088(R11)
-	VMOVUPS   Z7, 1152(R11)
-	VMOVUPS   Z17, 1216(R11)
-	VMOVUPS   Z8, 2048(R11)
-	VMOVUPS   Z18, 2112(R11)
-	VMOVUPS   Z9, 2176(R11)
-	VMOVUPS   Z19, 2240(R11)
-	VMOVUPS   Z10, 3072(R11)
-	VMOVUPS   Z20, 3136(R11)
-	VMOVUPS   Z11, 3200(R11)
-	VMOVUPS   Z21, 3264(R11)
-	DECQ      columns+88(FP)
+	VMOVUPS   Z0, (R10)
+	VMOVUPS   Z14, 64(R10)
+	VMOVUPS   Z1, 128(R10)
+	VMOVUPS   Z15, 192(R10)
+	VMOVUPS   Z6, 1024(R10)
+	VMOVUPS   Z16, 1088(R10)
+	VMOVUPS   Z7, 1152(R10)
+	VMOVUPS   Z17, 1216(R10)
+	VMOVUPS   Z8, 2048(R10)
+	VMOVUPS   Z18, 2112(R10)
+	VMOVUPS   Z9, 2176(R10)
+	VMOVUPS   Z19, 2240(R10)
+	VMOVUPS   Z10, 3072(R10)
+	VMOVUPS   Z20, 3136(R10)
+	VMOVUPS   Z11, 3200(R10)
+	VMOVUPS   Z21, 3264(R10)
+	ADDQ      $0x00000100, R10
+	DECQ      columns+96(FP)
 	JLE       end9
-	MOVQ      qRow+96(FP), AX
+	MOVQ      qRow+104(FP), AX
 	ADDQ      q+0(FP), AX
 	MOVQ      AX, q+0(FP)
-	MOVQ      scaleRow+104(FP), SI
-	ADDQ      scale+24(FP), SI
-	MOVQ      SI, scale+24(FP)
-	MOVQ      zeroRow+112(FP), DI
-	ADDQ      zero+32(FP), DI
-	MOVQ      DI, zero+32(FP)
-	ADDQ      $0x00000100, R11
-	MOVQ      steps+8(FP), R8
-	XORQ      DX, DX
+	MOVQ      scaleRow+112(FP), BX
+	ADDQ      scale+32(FP), BX
+	MOVQ      BX, scale+32(FP)
+	MOVQ      zeroRow+120(FP), SI
+	ADDQ      zero+40(FP), SI
+	MOVQ      SI, zero+40(FP)
+	MOVQ      steps+8(FP), DI
 	JMP       column2
 
 end9:
@@ -3084,24 +6722,24 @@ end9:
 	RET
 
 fewer1:
-	CMPQ R10, $0x00000003
+	CMPQ DX, $0x00000003
 	JLT  fewer10
 
 column11:
-	TESTQ   R12, R12
+	TESTQ   R11, R11
 	JEQ     begin12
-	VMOVUPS (R11), Z6
-	VMOVUPS 64(R11), Z13
-	VMOVUPS 128(R11), Z7
-	VMOVUPS 192(R11), Z14
-	VMOVUPS 1024(R11), Z8
-	VMOVUPS 1088(R11), Z15
-	VMOVUPS 1152(R11), Z9
-	VMOVUPS 1216(R11), Z16
-	VMOVUPS 2048(R11), Z10
-	VMOVUPS 2112(R11), Z1
-	VMOVUPS 2176(R11), Z11
-	VMOVUPS 2240(R11), Z0
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z13
+	VMOVUPS 128(R10), Z7
+	VMOVUPS 192(R10), Z14
+	VMOVUPS 1024(R10), Z8
+	VMOVUPS 1088(R10), Z15
+	VMOVUPS 1152(R10), Z9
+	VMOVUPS 1216(R10), Z16
+	VMOVUPS 2048(R10), Z10
+	VMOVUPS 2112(R10), Z1
+	VMOVUPS 2176(R10), Z11
+	VMOVUPS 2240(R10), Z0
 	JMP     begun13
 
 begin12:
@@ -3119,63 +6757,64 @@ begin12:
 	VMOVAPS Z5, Z0
 
 begun13:
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z17
-	VMOVUPS   256(R10), Z18
+	MOVQ      codes+48(FP), DX
+	VMOVUPS   192(DX), Z17
+	VMOVUPS   256(DX), Z18
 	VMOVAPS   Z6, Z12
 	VPERMT2PS Z13, Z17, Z12
 	VPERMT2PS Z13, Z18, Z6
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z17
-	VMOVUPS   256(R10), Z18
+	MOVQ      codes+48(FP), DX
+	VMOVUPS   192(DX), Z17
+	VMOVUPS   256(DX), Z18
 	VMOVAPS   Z7, Z13
 	VPERMT2PS Z14, Z17, Z13
 	VPERMT2PS Z14, Z18, Z7
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z17
-	VMOVUPS   256(R10), Z18
+	MOVQ      codes+48(FP), DX
+	VMOVUPS   192(DX), Z17
+	VMOVUPS   256(DX), Z18
 	VMOVAPS   Z8, Z14
 	VPERMT2PS Z15, Z17, Z14
 	VPERMT2PS Z15, Z18, Z8
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z17
-	VMOVUPS   256(R10), Z18
+	MOVQ      codes+48(FP), DX
+	VMOVUPS   192(DX), Z17
+	VMOVUPS   256(DX), Z18
 	VMOVAPS   Z9, Z15
 	VPERMT2PS Z16, Z17, Z15
 	VPERMT2PS Z16, Z18, Z9
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z17
-	VMOVUPS   256(R10), Z18
+	MOVQ      codes+48(FP), DX
+	VMOVUPS   192(DX), Z17
+	VMOVUPS   256(DX), Z18
 	VMOVAPS   Z10, Z16
 	VPERMT2PS Z1, Z17, Z16
 	VPERMT2PS Z1, Z18, Z10
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z1
-	VMOVUPS   256(R10), Z18
+	MOVQ      codes+48(FP), DX
+	VMOVUPS   192(DX), Z1
+	VMOVUPS   256(DX), Z18
 	VMOVAPS   Z11, Z17
 	VPERMT2PS Z0, Z1, Z17
 	VPERMT2PS Z0, Z18, Z11
-	MOVQ      R9, R10
+	MOVQ      R9, R13
+	XORQ      DX, DX
 
 group16:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end15
-	MOVQ         BX, R14
-	CMPQ         R14, R8
-	CMOVQGT      R8, R14
-	SUBQ         R14, R8
+	MOVQ         R8, R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	SUBQ         R14, DI
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z0
-	VBROADCASTSS (DI)(R15*4), Z1
+	VBROADCASTSS (BX)(R15*4), Z0
+	VBROADCASTSS (SI)(R15*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z0
-	VBROADCASTSS (DI)(R15*4), Z22
+	VBROADCASTSS (BX)(R15*4), Z0
+	VBROADCASTSS (SI)(R15*4), Z22
 	VSUBPS       Z22, Z2, Z22
 	VMULPS       Z0, Z22, Z22
 	LEAQ         -2(DX)(R14*2), DX
@@ -3186,101 +6825,104 @@ stripe14:
 	VPSRLD     $0x04, Z0, Z18
 	VPERMPS    Z1, Z0, Z0
 	VPERMPS    Z1, Z18, Z18
-	VMULPS     (R10), Z0, Z19
+	VMULPS     (R13), Z0, Z19
 	VADDPS     Z19, Z12, Z12
-	VMULPS     (R10)(R13*1), Z0, Z19
+	VMULPS     (R13)(R12*1), Z0, Z19
 	VADDPS     Z19, Z14, Z14
-	VMULPS     (R10)(R13*2), Z0, Z0
+	VMULPS     (R13)(R12*2), Z0, Z0
 	VADDPS     Z0, Z16, Z16
-	VMULPS     64(R10), Z18, Z0
+	VMULPS     64(R13), Z18, Z0
 	VADDPS     Z0, Z6, Z6
-	VMULPS     64(R10)(R13*1), Z18, Z0
+	VMULPS     64(R13)(R12*1), Z18, Z0
 	VADDPS     Z0, Z8, Z8
-	VMULPS     64(R10)(R13*2), Z18, Z0
+	VMULPS     64(R13)(R12*2), Z18, Z0
 	VADDPS     Z0, Z10, Z10
 	VPMOVZXBD  16(AX), Z0
 	VPSRLD     $0x04, Z0, Z18
 	VPERMPS    Z22, Z0, Z0
 	VPERMPS    Z22, Z18, Z18
-	VMULPS     128(R10), Z0, Z19
+	VMULPS     128(R13), Z0, Z19
 	VADDPS     Z19, Z13, Z13
-	VMULPS     128(R10)(R13*1), Z0, Z19
+	VMULPS     128(R13)(R12*1), Z0, Z19
 	VADDPS     Z19, Z15, Z15
-	VMULPS     128(R10)(R13*2), Z0, Z0
+	VMULPS     128(R13)(R12*2), Z0, Z0
 	VADDPS     Z0, Z17, Z17
-	VMULPS     192(R10), Z18, Z0
+	VMULPS     192(R13), Z18, Z0
 	VADDPS     Z0, Z7, Z7
-	VMULPS     192(R10)(R13*1), Z18, Z0
+	VMULPS     192(R13)(R12*1), Z18, Z0
 	VADDPS     Z0, Z9, Z9
-	VMULPS     192(R10)(R13*2), Z18, Z0
+	VMULPS     192(R13)(R12*2), Z18, Z0
 	VADDPS     Z0, Z11, Z11
 	ADDQ       $0x00000020, AX
-	ADDQ       $0x00000100, R10
+	ADDQ       $0x00000100, R13
 	DECQ       R14
 	JNE        stripe14
 	JMP        group16
 
 end15:
-	MOVQ         rest+120(FP), R8
-	TESTQ        R8, R8
+	MOVQ         rest+128(FP), DI
+	TESTQ        DI, DI
 	JEQ          whole17
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z0
-	VBROADCASTSS (DI)(R14*4), Z1
+	VBROADCASTSS (BX)(R14*4), Z0
+	VBROADCASTSS (SI)(R14*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 	VPMOVZXBD.Z  (AX), K1, Z0
 	VPSRLD       $0x04, Z0, Z18
 	VPERMPS      Z1, Z0, Z0
 	VPERMPS      Z1, Z18, Z18
-	VMULPS       (R10), Z0, Z1
-	VADDPS       Z1, Z12, K1, Z12
-	VMULPS       (R10)(R13*1), Z0, Z1
-	VADDPS       Z1, Z14, K1, Z14
-	VMULPS       (R10)(R13*2), Z0, Z0
-	VADDPS       Z0, Z16, K1, Z16
-	VMULPS       64(R10), Z18, Z0
-	VADDPS       Z0, Z6, K2, Z6
-	VMULPS       64(R10)(R13*1), Z18, Z0
-	VADDPS       Z0, Z8, K2, Z8
-	VMULPS       64(R10)(R13*2), Z18, Z0
-	VADDPS       Z0, Z10, K2, Z10
-	TESTQ        R8, R8
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       (R13), Z0, Z1
+	VADDPS       Z1, Z12, Z12
+	VMULPS       (R13)(R12*1), Z0, Z1
+	VADDPS       Z1, Z14, Z14
+	VMULPS       (R13)(R12*2), Z0, Z0
+	VADDPS       Z0, Z16, Z16
+	VMOVAPS.Z    Z18, K2, Z18
+	VMULPS       64(R13), Z18, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R13)(R12*1), Z18, Z0
+	VADDPS       Z0, Z8, Z8
+	VMULPS       64(R13)(R12*2), Z18, Z0
+	VADDPS       Z0, Z10, Z10
+	TESTQ        DI, DI
 	JEQ          whole17
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
-	MOVQ         DX, R14
-	SHRQ         CL, R14
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z0
-	VBROADCASTSS (DI)(R14*4), Z22
+	VBROADCASTSS (BX)(DI*4), Z0
+	VBROADCASTSS (SI)(DI*4), Z22
 	VSUBPS       Z22, Z2, Z22
 	VMULPS       Z0, Z22, Z22
 	VPMOVZXBD.Z  16(AX), K1, Z0
 	VPSRLD       $0x04, Z0, Z1
 	VPERMPS      Z22, Z0, Z0
 	VPERMPS      Z22, Z1, Z1
-	VMULPS       128(R10), Z0, Z18
-	VADDPS       Z18, Z13, K1, Z13
-	VMULPS       128(R10)(R13*1), Z0, Z18
-	VADDPS       Z18, Z15, K1, Z15
-	VMULPS       128(R10)(R13*2), Z0, Z0
-	VADDPS       Z0, Z17, K1, Z17
-	VMULPS       192(R10), Z1, Z0
-	VADDPS       Z0, Z7, K2, Z7
-	VMULPS       192(R10)(R13*1), Z1, Z0
-	VADDPS       Z0, Z9, K2, Z9
-	VMULPS       192(R10)(R13*2), Z1, Z0
-	VADDPS       Z0, Z11, K2, Z11
-	TESTQ        R8, R8
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       128(R13), Z0, Z18
+	VADDPS       Z18, Z13, Z13
+	VMULPS       128(R13)(R12*1), Z0, Z18
+	VADDPS       Z18, Z15, Z15
+	VMULPS       128(R13)(R12*2), Z0, Z0
+	VADDPS       Z0, Z17, Z17
+	VMOVAPS.Z    Z1, K2, Z1
+	VMULPS       192(R13), Z1, Z0
+	VADDPS       Z0, Z7, Z7
+	VMULPS       192(R13)(R12*1), Z1, Z0
+	VADDPS       Z0, Z9, Z9
+	VMULPS       192(R13)(R12*2), Z1, Z0
+	VADDPS       Z0, Z11, Z11
 
 whole17:
 	VMOVAPS   Z12, Z0
@@ -3301,32 +6943,31 @@ whole17:
 	VMOVAPS   Z17, Z9
 	VPERMT2PS Z11, Z3, Z9
 	VPERMT2PS Z11, Z4, Z17
-	VMOVUPS   Z0, (R11)
-	VMOVUPS   Z12, 64(R11)
-	VMOVUPS   Z1, 128(R11)
-	VMOVUPS   Z13, 192(R11)
-	VMOVUPS   Z6, 1024(R11)
-	VMOVUPS   Z14, 1088(R11)
-	VMOVUPS   Z7, 1152(R11)
-	VMOVUPS   Z15, 1216(R11)
-	VMOVUPS   Z8, 2048(R11)
-	VMOVUPS   Z16, 2112(R11)
-	VMOVUPS   Z9, 2176(R11)
-	VMOVUPS   Z17, 2240(R11)
-	DECQ      columns+88(FP)
+	VMOVUPS   Z0, (R10)
+	VMOVUPS   Z12, 64(R10)
+	VMOVUPS   Z1, 128(R10)
+	VMOVUPS   Z13, 192(R10)
+	VMOVUPS   Z6, 1024(R10)
+	VMOVUPS   Z14, 1088(R10)
+	VMOVUPS   Z7, 1152(R10)
+	VMOVUPS   Z15, 1216(R10)
+	VMOVUPS   Z8, 2048(R10)
+	VMOVUPS   Z16, 2112(R10)
+	VMOVUPS   Z9, 2176(R10)
+	VMOVUPS   Z17, 2240(R10)
+	ADDQ      $0x00000100, R10
+	DECQ      columns+96(FP)
 	JLE       end18
-	MOVQ      qRow+96(FP), AX
+	MOVQ      qRow+104(FP), AX
 	ADDQ      q+0(FP), AX
 	MOVQ      AX, q+0(FP)
-	MOVQ      scaleRow+104(FP), SI
-	ADDQ      scale+24(FP), SI
-	MOVQ      SI, scale+24(FP)
-	MOVQ      zeroRow+112(FP), DI
-	ADDQ      zero+32(FP), DI
-	MOVQ      DI, zero+32(FP)
-	ADDQ      $0x00000100, R11
-	MOVQ      steps+8(FP), R8
-	XORQ      DX, DX
+	MOVQ      scaleRow+112(FP), BX
+	ADDQ      scale+32(FP), BX
+	MOVQ      BX, scale+32(FP)
+	MOVQ      zeroRow+120(FP), SI
+	ADDQ      zero+40(FP), SI
+	MOVQ      SI, zero+40(FP)
+	MOVQ      steps+8(FP), DI
 	JMP       column11
 
 end18:
@@ -3334,20 +6975,20 @@ end18:
 	RET
 
 fewer10:
-	CMPQ R10, $0x00000002
+	CMPQ DX, $0x00000002
 	JLT  fewer19
 
 column20:
-	TESTQ   R12, R12
+	TESTQ   R11, R11
 	JEQ     begin21
-	VMOVUPS (R11), Z6
-	VMOVUPS 64(R11), Z11
-	VMOVUPS 128(R11), Z7
-	VMOVUPS 192(R11), Z12
-	VMOVUPS 1024(R11), Z8
-	VMOVUPS 1088(R11), Z1
-	VMOVUPS 1152(R11), Z9
-	VMOVUPS 1216(R11), Z0
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z11
+	VMOVUPS 128(R10), Z7
+	VMOVUPS 192(R10), Z12
+	VMOVUPS 1024(R10), Z8
+	VMOVUPS 1088(R10), Z1
+	VMOVUPS 1152(R10), Z9
+	VMOVUPS 1216(R10), Z0
 	JMP     begun22
 
 begin21:
@@ -3361,51 +7002,52 @@ begin21:
 	VMOVAPS Z5, Z0
 
 begun22:
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z13
-	VMOVUPS   256(R10), Z14
+	MOVQ      codes+48(FP), DX
+	VMOVUPS   192(DX), Z13
+	VMOVUPS   256(DX), Z14
 	VMOVAPS   Z6, Z10
 	VPERMT2PS Z11, Z13, Z10
 	VPERMT2PS Z11, Z14, Z6
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z13
-	VMOVUPS   256(R10), Z14
+	MOVQ      codes+48(FP), DX
+	VMOVUPS   192(DX), Z13
+	VMOVUPS   256(DX), Z14
 	VMOVAPS   Z7, Z11
 	VPERMT2PS Z12, Z13, Z11
 	VPERMT2PS Z12, Z14, Z7
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z13
-	VMOVUPS   256(R10), Z14
+	MOVQ      codes+48(FP), DX
+	VMOVUPS   192(DX), Z13
+	VMOVUPS   256(DX), Z14
 	VMOVAPS   Z8, Z12
 	VPERMT2PS Z1, Z13, Z12
 	VPERMT2PS Z1, Z14, Z8
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z1
-	VMOVUPS   256(R10), Z14
+	MOVQ      codes+48(FP), DX
+	VMOVUPS   192(DX), Z1
+	VMOVUPS   256(DX), Z14
 	VMOVAPS   Z9, Z13
 	VPERMT2PS Z0, Z1, Z13
 	VPERMT2PS Z0, Z14, Z9
-	MOVQ      R9, R10
+	MOVQ      R9, R13
+	XORQ      DX, DX
 
 group25:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end24
-	MOVQ         BX, R14
-	CMPQ         R14, R8
-	CMOVQGT      R8, R14
-	SUBQ         R14, R8
+	MOVQ         R8, R14
+	CMPQ         R14, DI
+	CMOVQGT      DI, R14
+	SUBQ         R14, DI
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z0
-	VBROADCASTSS (DI)(R15*4), Z1
+	VBROADCASTSS (BX)(R15*4), Z0
+	VBROADCASTSS (SI)(R15*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 	MOVQ         DX, R15
 	SHRQ         CL, R15
 	INCQ         DX
-	VBROADCASTSS (SI)(R15*4), Z0
-	VBROADCASTSS (DI)(R15*4), Z22
+	VBROADCASTSS (BX)(R15*4), Z0
+	VBROADCASTSS (SI)(R15*4), Z22
 	VSUBPS       Z22, Z2, Z22
 	VMULPS       Z0, Z22, Z22
 	LEAQ         -2(DX)(R14*2), DX
@@ -3416,85 +7058,88 @@ stripe23:
 	VPSRLD     $0x04, Z0, Z14
 	VPERMPS    Z1, Z0, Z0
 	VPERMPS    Z1, Z14, Z14
-	VMULPS     (R10), Z0, Z15
+	VMULPS     (R13), Z0, Z15
 	VADDPS     Z15, Z10, Z10
-	VMULPS     (R10)(R13*1), Z0, Z0
+	VMULPS     (R13)(R12*1), Z0, Z0
 	VADDPS     Z0, Z12, Z12
-	VMULPS     64(R10), Z14, Z0
+	VMULPS     64(R13), Z14, Z0
 	VADDPS     Z0, Z6, Z6
-	VMULPS     64(R10)(R13*1), Z14, Z0
+	VMULPS     64(R13)(R12*1), Z14, Z0
 	VADDPS     Z0, Z8, Z8
 	VPMOVZXBD  16(AX), Z0
 	VPSRLD     $0x04, Z0, Z14
 	VPERMPS    Z22, Z0, Z0
 	VPERMPS    Z22, Z14, Z14
-	VMULPS     128(R10), Z0, Z15
+	VMULPS     128(R13), Z0, Z15
 	VADDPS     Z15, Z11, Z11
-	VMULPS     128(R10)(R13*1), Z0, Z0
+	VMULPS     128(R13)(R12*1), Z0, Z0
 	VADDPS     Z0, Z13, Z13
-	VMULPS     192(R10), Z14, Z0
+	VMULPS     192(R13), Z14, Z0
 	VADDPS     Z0, Z7, Z7
-	VMULPS     192(R10)(R13*1), Z14, Z0
+	VMULPS     192(R13)(R12*1), Z14, Z0
 	VADDPS     Z0, Z9, Z9
 	ADDQ       $0x00000020, AX
-	ADDQ       $0x00000100, R10
+	ADDQ       $0x00000100, R13
 	DECQ       R14
 	JNE        stripe23
 	JMP        group25
 
 end24:
-	MOVQ         rest+120(FP), R8
-	TESTQ        R8, R8
+	MOVQ         rest+128(FP), DI
+	TESTQ        DI, DI
 	JEQ          whole26
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z0
-	VBROADCASTSS (DI)(R14*4), Z1
+	VBROADCASTSS (BX)(R14*4), Z0
+	VBROADCASTSS (SI)(R14*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 	VPMOVZXBD.Z  (AX), K1, Z0
 	VPSRLD       $0x04, Z0, Z14
 	VPERMPS      Z1, Z0, Z0
 	VPERMPS      Z1, Z14, Z14
-	VMULPS       (R10), Z0, Z1
-	VADDPS       Z1, Z10, K1, Z10
-	VMULPS       (R10)(R13*1), Z0, Z0
-	VADDPS       Z0, Z12, K1, Z12
-	VMULPS       64(R10), Z14, Z0
-	VADDPS       Z0, Z6, K2, Z6
-	VMULPS       64(R10)(R13*1), Z14, Z0
-	VADDPS       Z0, Z8, K2, Z8
-	TESTQ        R8, R8
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       (R13), Z0, Z1
+	VADDPS       Z1, Z10, Z10
+	VMULPS       (R13)(R12*1), Z0, Z0
+	VADDPS       Z0, Z12, Z12
+	VMOVAPS.Z    Z14, K2, Z14
+	VMULPS       64(R13), Z14, Z0
+	VADDPS       Z0, Z6, Z6
+	VMULPS       64(R13)(R12*1), Z14, Z0
+	VADDPS       Z0, Z8, Z8
+	TESTQ        DI, DI
 	JEQ          whole26
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
-	MOVQ         DX, R14
-	SHRQ         CL, R14
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z0
-	VBROADCASTSS (DI)(R14*4), Z22
+	VBROADCASTSS (BX)(DI*4), Z0
+	VBROADCASTSS (SI)(DI*4), Z22
 	VSUBPS       Z22, Z2, Z22
 	VMULPS       Z0, Z22, Z22
 	VPMOVZXBD.Z  16(AX), K1, Z0
 	VPSRLD       $0x04, Z0, Z1
 	VPERMPS      Z22, Z0, Z0
 	VPERMPS      Z22, Z1, Z1
-	VMULPS       128(R10), Z0, Z14
-	VADDPS       Z14, Z11, K1, Z11
-	VMULPS       128(R10)(R13*1), Z0, Z0
-	VADDPS       Z0, Z13, K1, Z13
-	VMULPS       192(R10), Z1, Z0
-	VADDPS       Z0, Z7, K2, Z7
-	VMULPS       192(R10)(R13*1), Z1, Z0
-	VADDPS       Z0, Z9, K2, Z9
-	TESTQ        R8, R8
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       128(R13), Z0, Z14
+	VADDPS       Z14, Z11, Z11
+	VMULPS       128(R13)(R12*1), Z0, Z0
+	VADDPS       Z0, Z13, Z13
+	VMOVAPS.Z    Z1, K2, Z1
+	VMULPS       192(R13), Z1, Z0
+	VADDPS       Z0, Z7, Z7
+	VMULPS       192(R13)(R12*1), Z1, Z0
+	VADDPS       Z0, Z9, Z9
 
 whole26:
 	VMOVAPS   Z10, Z0
@@ -3509,28 +7154,27 @@ whole26:
 	VMOVAPS   Z13, Z7
 	VPERMT2PS Z9, Z3, Z7
 	VPERMT2PS Z9, Z4, Z13
-	VMOVUPS   Z0, (R11)
-	VMOVUPS   Z10, 64(R11)
-	VMOVUPS   Z1, 128(R11)
-	VMOVUPS   Z11, 192(R11)
-	VMOVUPS   Z6, 1024(R11)
-	VMOVUPS   Z12, 1088(R11)
-	VMOVUPS   Z7, 1152(R11)
-	VMOVUPS   Z13, 1216(R11)
-	DECQ      columns+88(FP)
+	VMOVUPS   Z0, (R10)
+	VMOVUPS   Z10, 64(R10)
+	VMOVUPS   Z1, 128(R10)
+	VMOVUPS   Z11, 192(R10)
+	VMOVUPS   Z6, 1024(R10)
+	VMOVUPS   Z12, 1088(R10)
+	VMOVUPS   Z7, 1152(R10)
+	VMOVUPS   Z13, 1216(R10)
+	ADDQ      $0x00000100, R10
+	DECQ      columns+96(FP)
 	JLE       end27
-	MOVQ      qRow+96(FP), AX
+	MOVQ      qRow+104(FP), AX
 	ADDQ      q+0(FP), AX
 	MOVQ      AX, q+0(FP)
-	MOVQ      scaleRow+104(FP), SI
-	ADDQ      scale+24(FP), SI
-	MOVQ      SI, scale+24(FP)
-	MOVQ      zeroRow+112(FP), DI
-	ADDQ      zero+32(FP), DI
-	MOVQ      DI, zero+32(FP)
-	ADDQ      $0x00000100, R11
-	MOVQ      steps+8(FP), R8
-	XORQ      DX, DX
+	MOVQ      scaleRow+112(FP), BX
+	ADDQ      scale+32(FP), BX
+	MOVQ      BX, scale+32(FP)
+	MOVQ      zeroRow+120(FP), SI
+	ADDQ      zero+40(FP), SI
+	MOVQ      SI, zero+40(FP)
+	MOVQ      steps+8(FP), DI
 	JMP       column20
 
 end27:
@@ -3539,12 +7183,12 @@ end27:
 
 fewer19:
 column28:
-	TESTQ   R12, R12
+	TESTQ   R11, R11
 	JEQ     begin29
-	VMOVUPS (R11), Z6
-	VMOVUPS 64(R11), Z1
-	VMOVUPS 128(R11), Z7
-	VMOVUPS 192(R11), Z0
+	VMOVUPS (R10), Z6
+	VMOVUPS 64(R10), Z1
+	VMOVUPS 128(R10), Z7
+	VMOVUPS 192(R10), Z0
 	JMP     begun30
 
 begin29:
@@ -3554,39 +7198,40 @@ begin29:
 	VMOVAPS Z5, Z0
 
 begun30:
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z9
-	VMOVUPS   256(R10), Z10
+	MOVQ      codes+48(FP), DX
+	VMOVUPS   192(DX), Z9
+	VMOVUPS   256(DX), Z10
 	VMOVAPS   Z6, Z8
 	VPERMT2PS Z1, Z9, Z8
 	VPERMT2PS Z1, Z10, Z6
-	MOVQ      codes+40(FP), R10
-	VMOVUPS   192(R10), Z1
-	VMOVUPS   256(R10), Z10
+	MOVQ      codes+48(FP), DX
+	VMOVUPS   192(DX), Z1
+	VMOVUPS   256(DX), Z10
 	VMOVAPS   Z7, Z9
 	VPERMT2PS Z0, Z1, Z9
 	VPERMT2PS Z0, Z10, Z7
-	MOVQ      R9, R10
+	MOVQ      R9, R12
+	XORQ      DX, DX
 
 group33:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end32
-	MOVQ         BX, R13
-	CMPQ         R13, R8
-	CMOVQGT      R8, R13
-	SUBQ         R13, R8
+	MOVQ         R8, R13
+	CMPQ         R13, DI
+	CMOVQGT      DI, R13
+	SUBQ         R13, DI
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z0
-	VBROADCASTSS (DI)(R14*4), Z1
+	VBROADCASTSS (BX)(R14*4), Z0
+	VBROADCASTSS (SI)(R14*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Z0
-	VBROADCASTSS (DI)(R14*4), Z22
+	VBROADCASTSS (BX)(R14*4), Z0
+	VBROADCASTSS (SI)(R14*4), Z22
 	VSUBPS       Z22, Z2, Z22
 	VMULPS       Z0, Z22, Z22
 	LEAQ         -2(DX)(R13*2), DX
@@ -3597,69 +7242,72 @@ stripe31:
 	VPSRLD     $0x04, Z0, Z10
 	VPERMPS    Z1, Z0, Z0
 	VPERMPS    Z1, Z10, Z10
-	VMULPS     (R10), Z0, Z0
+	VMULPS     (R12), Z0, Z0
 	VADDPS     Z0, Z8, Z8
-	VMULPS     64(R10), Z10, Z0
+	VMULPS     64(R12), Z10, Z0
 	VADDPS     Z0, Z6, Z6
 	VPMOVZXBD  16(AX), Z0
 	VPSRLD     $0x04, Z0, Z10
 	VPERMPS    Z22, Z0, Z0
 	VPERMPS    Z22, Z10, Z10
-	VMULPS     128(R10), Z0, Z0
+	VMULPS     128(R12), Z0, Z0
 	VADDPS     Z0, Z9, Z9
-	VMULPS     192(R10), Z10, Z0
+	VMULPS     192(R12), Z10, Z0
 	VADDPS     Z0, Z7, Z7
 	ADDQ       $0x00000020, AX
-	ADDQ       $0x00000100, R10
+	ADDQ       $0x00000100, R12
 	DECQ       R13
 	JNE        stripe31
 	JMP        group33
 
 end32:
-	MOVQ         rest+120(FP), R8
-	TESTQ        R8, R8
+	MOVQ         rest+128(FP), DI
+	TESTQ        DI, DI
 	JEQ          whole34
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
 	MOVQ         DX, R13
 	SHRQ         CL, R13
 	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Z0
-	VBROADCASTSS (DI)(R13*4), Z1
+	VBROADCASTSS (BX)(R13*4), Z0
+	VBROADCASTSS (SI)(R13*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 	VPMOVZXBD.Z  (AX), K1, Z0
 	VPSRLD       $0x04, Z0, Z10
 	VPERMPS      Z1, Z0, Z0
 	VPERMPS      Z1, Z10, Z10
-	VMULPS       (R10), Z0, Z0
-	VADDPS       Z0, Z8, K1, Z8
-	VMULPS       64(R10), Z10, Z0
-	VADDPS       Z0, Z6, K2, Z6
-	TESTQ        R8, R8
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       (R12), Z0, Z0
+	VADDPS       Z0, Z8, Z8
+	VMOVAPS.Z    Z10, K2, Z10
+	VMULPS       64(R12), Z10, Z0
+	VADDPS       Z0, Z6, Z6
+	TESTQ        DI, DI
 	JEQ          whole34
-	KMOVW        R8, K1
-	SHRQ         $0x10, R8
-	KMOVW        R8, K2
-	SHRQ         $0x10, R8
-	MOVQ         DX, R13
-	SHRQ         CL, R13
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Z0
-	VBROADCASTSS (DI)(R13*4), Z22
+	VBROADCASTSS (BX)(DI*4), Z0
+	VBROADCASTSS (SI)(DI*4), Z22
 	VSUBPS       Z22, Z2, Z22
 	VMULPS       Z0, Z22, Z22
 	VPMOVZXBD.Z  16(AX), K1, Z0
 	VPSRLD       $0x04, Z0, Z1
 	VPERMPS      Z22, Z0, Z0
 	VPERMPS      Z22, Z1, Z1
-	VMULPS       128(R10), Z0, Z0
-	VADDPS       Z0, Z9, K1, Z9
-	VMULPS       192(R10), Z1, Z0
-	VADDPS       Z0, Z7, K2, Z7
-	TESTQ        R8, R8
+	VMOVAPS.Z    Z0, K1, Z0
+	VMULPS       128(R12), Z0, Z0
+	VADDPS       Z0, Z9, Z9
+	VMOVAPS.Z    Z1, K2, Z1
+	VMULPS       192(R12), Z1, Z0
+	VADDPS       Z0, Z7, Z7
 
 whole34:
 	VMOVAPS   Z8, Z0
@@ -3668,74 +7316,76 @@ whole34:
 	VMOVAPS   Z9, Z1
 	VPERMT2PS Z7, Z3, Z1
 	VPERMT2PS Z7, Z4, Z9
-	VMOVUPS   Z0, (R11)
-	VMOVUPS   Z8, 64(R11)
-	VMOVUPS   Z1, 128(R11)
-	VMOVUPS   Z9, 192(R11)
-	DECQ      columns+88(FP)
+	VMOVUPS   Z0, (R10)
+	VMOVUPS   Z8, 64(R10)
+	VMOVUPS   Z1, 128(R10)
+	VMOVUPS   Z9, 192(R10)
+	ADDQ      $0x00000100, R10
+	DECQ      columns+96(FP)
 	JLE       end35
-	MOVQ      qRow+96(FP), AX
+	MOVQ      qRow+104(FP), AX
 	ADDQ      q+0(FP), AX
 	MOVQ      AX, q+0(FP)
-	MOVQ      scaleRow+104(FP), SI
-	ADDQ      scale+24(FP), SI
-	MOVQ      SI, scale+24(FP)
-	MOVQ      zeroRow+112(FP), DI
-	ADDQ      zero+32(FP), DI
-	MOVQ      DI, zero+32(FP)
-	ADDQ      $0x00000100, R11
-	MOVQ      steps+8(FP), R8
-	XORQ      DX, DX
+	MOVQ      scaleRow+112(FP), BX
+	ADDQ      scale+32(FP), BX
+	MOVQ      BX, scale+32(FP)
+	MOVQ      zeroRow+120(FP), SI
+	ADDQ      zero+40(FP), SI
+	MOVQ      SI, zero+40(FP)
+	MOVQ      steps+8(FP), DI
 	JMP       column28
 
 end35:
 	VZEROUPPER
 	RET
 
-// func packWeightsAVX512Packed(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
+// func packWeightsAVX512Packed(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, to *float32, toRow int, apart int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 // Requires: AVX, AVX512F, CMOV, MMX+
-TEXT ·packWeightsAVX512Packed(SB), NOSPLIT, $0-72
+TEXT ·packWeightsAVX512Packed(SB), NOSPLIT, $0-120
 	MOVQ    q+0(FP), AX
-	MOVQ    scale+24(FP), SI
-	MOVQ    zero+32(FP), DI
-	MOVQ    steps+8(FP), R8
-	MOVQ    codes+40(FP), CX
+	MOVQ    scale+32(FP), BX
+	MOVQ    zero+40(FP), SI
+	MOVQ    steps+8(FP), DI
+	MOVQ    codes+48(FP), CX
 	VMOVUPS (CX), Z2
 	VMOVUPS 64(CX), Z3
 	VMOVUPS 128(CX), Z4
-	XORQ    DX, DX
 	MOVQ    shift+16(FP), CX
-	MOVQ    $0x00000001, BX
-	SHLQ    CL, BX
-	INCQ    BX
-	SHRQ    $0x01, BX
-	MOVQ    to+48(FP), R9
-	MOVQ    apart+56(FP), R10
+	MOVQ    $0x00000001, R8
+	SHLQ    CL, R8
+	INCQ    R8
+	SHRQ    $0x01, R8
 
-group3:
-	TESTQ        R8, R8
-	JLE          end2
-	MOVQ         BX, R11
-	CMPQ         R11, R8
-	CMOVQGT      R8, R11
-	SUBQ         R11, R8
+column36:
+	MOVQ to+56(FP), DX
+	MOVQ apart+72(FP), R9
+	MOVQ DX, R10
+	XORQ DX, DX
+
+group39:
+	TESTQ        DI, DI
+	JLE          end38
+	MOVQ         R8, R11
+	CMPQ         R11, DI
+	CMOVQGT      DI, R11
+	SUBQ         R11, DI
 	MOVQ         DX, R12
 	SHRQ         CL, R12
 	INCQ         DX
-	VBROADCASTSS (SI)(R12*4), Z0
-	VBROADCASTSS (DI)(R12*4), Z1
+	VBROADCASTSS (BX)(R12*4), Z0
+	VBROADCASTSS (SI)(R12*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 	MOVQ         DX, R12
 	SHRQ         CL, R12
 	INCQ         DX
-	VBROADCASTSS (SI)(R12*4), Z0
-	VBROADCASTSS (DI)(R12*4), Z5
+	VBROADCASTSS (BX)(R12*4), Z0
+	VBROADCASTSS (SI)(R12*4), Z5
 	VSUBPS       Z5, Z2, Z5
 	VMULPS       Z0, Z5, Z5
 	LEAQ         -2(DX)(R11*2), DX
 
-stripe1:
+stripe37:
 	PREFETCHT0 1024(AX)
 	VPMOVZXBD  (AX), Z0
 	VPSRLD     $0x04, Z0, Z6
@@ -3744,8 +7394,8 @@ stripe1:
 	VMOVAPS    Z0, Z7
 	VPERMT2PS  Z6, Z3, Z7
 	VPERMT2PS  Z6, Z4, Z0
-	VMOVUPS    Z7, (R9)
-	VMOVUPS    Z0, (R9)(R10*1)
+	VMOVUPS    Z7, (R10)
+	VMOVUPS    Z0, (R10)(R9*1)
 	VPMOVZXBD  16(AX), Z0
 	VPSRLD     $0x04, Z0, Z6
 	VPERMPS    Z5, Z0, Z0
@@ -3753,30 +7403,30 @@ stripe1:
 	VMOVAPS    Z0, Z7
 	VPERMT2PS  Z6, Z3, Z7
 	VPERMT2PS  Z6, Z4, Z0
-	VMOVUPS    Z7, 64(R9)
-	VMOVUPS    Z0, 64(R9)(R10*1)
+	VMOVUPS    Z7, 64(R10)
+	VMOVUPS    Z0, 64(R10)(R9*1)
 	ADDQ       $0x00000020, AX
-	ADDQ       $0x00000080, R9
+	ADDQ       $0x00000080, R10
 	DECQ       R11
-	JNE        stripe1
-	JMP        group3
+	JNE        stripe37
+	JMP        group39
 
-end2:
-	MOVQ         rest+64(FP), BX
-	TESTQ        BX, BX
-	JEQ          whole4
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	SHRQ         $0x10, BX
+end38:
+	MOVQ         rest+112(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole40
 	VXORPS       X0, X0, X0
-	VMOVUPS      Z0, 64(R9)
-	VMOVUPS      Z0, 64(R9)(R10*1)
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	VMOVUPS      Z0, 64(R10)
+	VMOVUPS      Z0, 64(R10)(R9*1)
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, R11
+	SHRQ         CL, R11
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z0
-	VBROADCASTSS (DI)(R8*4), Z1
+	VBROADCASTSS (BX)(R11*4), Z0
+	VBROADCASTSS (SI)(R11*4), Z1
 	VSUBPS       Z1, Z2, Z1
 	VMULPS       Z0, Z1, Z1
 	VPMOVZXBD.Z  (AX), K1, Z0
@@ -3788,19 +7438,19 @@ end2:
 	VMOVAPS      Z0, Z1
 	VPERMT2PS    Z5, Z3, Z1
 	VPERMT2PS    Z5, Z4, Z0
-	VMOVUPS      Z1, (R9)
-	VMOVUPS      Z0, (R9)(R10*1)
-	TESTQ        BX, BX
-	JEQ          whole4
-	KMOVW        BX, K1
-	SHRQ         $0x10, BX
-	KMOVW        BX, K2
-	SHRQ         $0x10, BX
-	MOVQ         DX, R8
-	SHRQ         CL, R8
+	VMOVUPS      Z1, (R10)
+	VMOVUPS      Z0, (R10)(R9*1)
+	TESTQ        DI, DI
+	JEQ          whole40
+	KMOVW        DI, K1
+	SHRQ         $0x10, DI
+	KMOVW        DI, K2
+	SHRQ         $0x10, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
 	INCQ         DX
-	VBROADCASTSS (SI)(R8*4), Z0
-	VBROADCASTSS (DI)(R8*4), Z5
+	VBROADCASTSS (BX)(DI*4), Z0
+	VBROADCASTSS (SI)(DI*4), Z5
 	VSUBPS       Z5, Z2, Z5
 	VMULPS       Z0, Z5, Z5
 	VPMOVZXBD.Z  16(AX), K1, Z0
@@ -3809,36 +7459,1755 @@ end2:
 	VPERMPS      Z5, Z1, Z1
 	VMOVAPS.Z    Z0, K1, Z0
 	VMOVAPS.Z    Z1, K2, Z1
-	VMOVAPS      Z0, Z2
-	VPERMT2PS    Z1, Z3, Z2
+	VMOVAPS      Z0, Z5
+	VPERMT2PS    Z1, Z3, Z5
 	VPERMT2PS    Z1, Z4, Z0
-	VMOVUPS      Z2, 64(R9)
-	VMOVUPS      Z0, 64(R9)(R10*1)
-	TESTQ        BX, BX
+	VMOVUPS      Z5, 64(R10)
+	VMOVUPS      Z0, 64(R10)(R9*1)
 
-whole4:
+whole40:
+	DECQ columns+80(FP)
+	JLE  end41
+	MOVQ qRow+88(FP), AX
+	ADDQ q+0(FP), AX
+	MOVQ AX, q+0(FP)
+	MOVQ scaleRow+96(FP), BX
+	ADDQ scale+32(FP), BX
+	MOVQ BX, scale+32(FP)
+	MOVQ zeroRow+104(FP), SI
+	ADDQ zero+40(FP), SI
+	MOVQ SI, zero+40(FP)
+	MOVQ toRow+64(FP), DX
+	ADDQ to+56(FP), DX
+	MOVQ DX, to+56(FP)
+	MOVQ steps+8(FP), DI
+	JMP  column36
+
+end41:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+// func weightGroupsAVX512Packed(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·weightGroupsAVX512Packed(SB), NOSPLIT, $0-136
+	MOVQ    q+0(FP), AX
+	MOVQ    scale+32(FP), DX
+	MOVQ    zero+40(FP), BX
+	MOVQ    steps+8(FP), SI
+	MOVQ    codes+48(FP), CX
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 128(CX), Z2
+	MOVQ    x+56(FP), DI
+	MOVQ    rows+72(FP), CX
+	MOVQ    lanes+80(FP), R8
+	MOVQ    more+88(FP), R9
+	VXORPS  X3, X3, X3
+	MOVQ    xRow+64(FP), R10
+	CMPQ    CX, $0x00000004
+	JLT     fewer1
+
+column2:
+	TESTQ   R9, R9
+	JEQ     begin3
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+	VMOVUPS 1024(R8), Z8
+	VMOVUPS 1088(R8), Z9
+	VMOVUPS 1152(R8), Z10
+	VMOVUPS 1216(R8), Z11
+	VMOVUPS 2048(R8), Z12
+	VMOVUPS 2112(R8), Z13
+	VMOVUPS 2176(R8), Z14
+	VMOVUPS 2240(R8), Z15
+	VMOVUPS 3072(R8), Z16
+	VMOVUPS 3136(R8), Z17
+	VMOVUPS 3200(R8), Z18
+	VMOVUPS 3264(R8), Z19
+	JMP     begun4
+
+begin3:
+	VMOVAPS Z3, Z4
+	VMOVAPS Z3, Z5
+	VMOVAPS Z3, Z6
+	VMOVAPS Z3, Z7
+	VMOVAPS Z3, Z8
+	VMOVAPS Z3, Z9
+	VMOVAPS Z3, Z10
+	VMOVAPS Z3, Z11
+	VMOVAPS Z3, Z12
+	VMOVAPS Z3, Z13
+	VMOVAPS Z3, Z14
+	VMOVAPS Z3, Z15
+	VMOVAPS Z3, Z16
+	VMOVAPS Z3, Z17
+	VMOVAPS Z3, Z18
+	VMOVAPS Z3, Z19
+
+begun4:
+	MOVQ      codes+48(FP), CX
+	VMOVUPS   192(CX), Z20
+	VMOVUPS   256(CX), Z21
+	VMOVAPS   Z4, Z22
+	VPERMT2PS Z5, Z20, Z22
+	VPERMT2PS Z5, Z21, Z4
+	MOVQ      codes+48(FP), CX
+	VMOVUPS   192(CX), Z5
+	VMOVUPS   256(CX), Z20
+	VMOVAPS   Z6, Z21
+	VPERMT2PS Z7, Z5, Z21
+	VPERMT2PS Z7, Z20, Z6
+	MOVQ      codes+48(FP), CX
+	VMOVUPS   192(CX), Z5
+	VMOVUPS   256(CX), Z7
+	VMOVAPS   Z8, Z20
+	VPERMT2PS Z9, Z5, Z20
+	VPERMT2PS Z9, Z7, Z8
+	MOVQ      codes+48(FP), CX
+	VMOVUPS   192(CX), Z5
+	VMOVUPS   256(CX), Z7
+	VMOVAPS   Z10, Z9
+	VPERMT2PS Z11, Z5, Z9
+	VPERMT2PS Z11, Z7, Z10
+	MOVQ      codes+48(FP), CX
+	VMOVUPS   192(CX), Z5
+	VMOVUPS   256(CX), Z7
+	VMOVAPS   Z12, Z11
+	VPERMT2PS Z13, Z5, Z11
+	VPERMT2PS Z13, Z7, Z12
+	MOVQ      codes+48(FP), CX
+	VMOVUPS   192(CX), Z5
+	VMOVUPS   256(CX), Z7
+	VMOVAPS   Z14, Z13
+	VPERMT2PS Z15, Z5, Z13
+	VPERMT2PS Z15, Z7, Z14
+	MOVQ      codes+48(FP), CX
+	VMOVUPS   192(CX), Z5
+	VMOVUPS   256(CX), Z7
+	VMOVAPS   Z16, Z15
+	VPERMT2PS Z17, Z5, Z15
+	VPERMT2PS Z17, Z7, Z16
+	MOVQ      codes+48(FP), CX
+	VMOVUPS   192(CX), Z5
+	VMOVUPS   256(CX), Z7
+	VMOVAPS   Z18, Z17
+	VPERMT2PS Z19, Z5, Z17
+	VPERMT2PS Z19, Z7, Z18
+	MOVQ      DI, R11
+	LEAQ      (R11)(R10*2), R12
+	ADDQ      R10, R12
+	TESTQ     BX, BX
+	JEQ       none5
+	MOVQ      numbers+24(FP), CX
+	MOVL      (CX), R13
+	ANDL      $-16, R13
+	SHLQ      $0x02, R13
+	SUBQ      R13, DX
+	SUBQ      R13, BX
+	TESTQ     SI, SI
+	JLE       end8
+
+stripe7:
+	PREFETCHT0 1024(AX)
+	MOVL       (CX), R13
+	ANDL       $-16, R13
+	VMOVUPS    (CX), Z5
+	VPERMPS    (DX)(R13*4), Z5, Z7
+	VPERMPS    (BX)(R13*4), Z5, Z5
+	VPMOVZXBD  (AX), Z19
+	VPSRLD     $0x04, Z19, Z23
+	VPERMPS    Z0, Z19, Z19
+	VPERMPS    Z0, Z23, Z23
+	VSUBPS     Z5, Z19, Z19
+	VMULPS     Z7, Z19, Z19
+	VSUBPS     Z5, Z23, Z23
+	VMULPS     Z7, Z23, Z23
+	VMULPS     (R11), Z19, Z5
+	VADDPS     Z5, Z22, Z22
+	VMULPS     (R11)(R10*1), Z19, Z5
+	VADDPS     Z5, Z20, Z20
+	VMULPS     (R11)(R10*2), Z19, Z5
+	VADDPS     Z5, Z11, Z11
+	VMULPS     (R12), Z19, Z5
+	VADDPS     Z5, Z15, Z15
+	VMULPS     64(R11), Z23, Z5
+	VADDPS     Z5, Z4, Z4
+	VMULPS     64(R11)(R10*1), Z23, Z5
+	VADDPS     Z5, Z8, Z8
+	VMULPS     64(R11)(R10*2), Z23, Z5
+	VADDPS     Z5, Z12, Z12
+	VMULPS     64(R12), Z23, Z5
+	VADDPS     Z5, Z16, Z16
+	MOVL       64(CX), R13
+	ANDL       $-16, R13
+	VMOVUPS    64(CX), Z5
+	VPERMPS    (DX)(R13*4), Z5, Z7
+	VPERMPS    (BX)(R13*4), Z5, Z5
+	VPMOVZXBD  16(AX), Z19
+	VPSRLD     $0x04, Z19, Z23
+	VPERMPS    Z0, Z19, Z19
+	VPERMPS    Z0, Z23, Z23
+	VSUBPS     Z5, Z19, Z19
+	VMULPS     Z7, Z19, Z19
+	VSUBPS     Z5, Z23, Z23
+	VMULPS     Z7, Z23, Z23
+	VMULPS     128(R11), Z19, Z5
+	VADDPS     Z5, Z21, Z21
+	VMULPS     128(R11)(R10*1), Z19, Z5
+	VADDPS     Z5, Z9, Z9
+	VMULPS     128(R11)(R10*2), Z19, Z5
+	VADDPS     Z5, Z13, Z13
+	VMULPS     128(R12), Z19, Z5
+	VADDPS     Z5, Z17, Z17
+	VMULPS     192(R11), Z23, Z5
+	VADDPS     Z5, Z6, Z6
+	VMULPS     192(R11)(R10*1), Z23, Z5
+	VADDPS     Z5, Z10, Z10
+	VMULPS     192(R11)(R10*2), Z23, Z5
+	VADDPS     Z5, Z14, Z14
+	VMULPS     192(R12), Z23, Z5
+	VADDPS     Z5, Z18, Z18
+	ADDQ       $0x00000020, AX
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000100, R11
+	ADDQ       $0x00000100, R12
+	DECQ       SI
+	JNE        stripe7
+
+end8:
+	MOVQ        rest+128(FP), SI
+	TESTQ       SI, SI
+	JEQ         whole10
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	MOVL        (CX), R13
+	ANDL        $-16, R13
+	VMOVUPS     (CX), Z5
+	VPERMPS     (DX)(R13*4), Z5, Z7
+	VPERMPS     (BX)(R13*4), Z5, Z5
+	VPMOVZXBD.Z (AX), K1, Z19
+	VPSRLD      $0x04, Z19, Z23
+	VPERMPS     Z0, Z19, Z19
+	VPERMPS     Z0, Z23, Z23
+	VSUBPS      Z5, Z19, Z19
+	VMULPS      Z7, Z19, Z19
+	VSUBPS      Z5, Z23, Z23
+	VMULPS      Z7, Z23, Z23
+	VMOVAPS.Z   Z19, K1, Z19
+	VMULPS      (R11), Z19, Z5
+	VADDPS      Z5, Z22, Z22
+	VMULPS      (R11)(R10*1), Z19, Z5
+	VADDPS      Z5, Z20, Z20
+	VMULPS      (R11)(R10*2), Z19, Z5
+	VADDPS      Z5, Z11, Z11
+	VMULPS      (R12), Z19, Z5
+	VADDPS      Z5, Z15, Z15
+	VMOVAPS.Z   Z23, K2, Z23
+	VMULPS      64(R11), Z23, Z5
+	VADDPS      Z5, Z4, Z4
+	VMULPS      64(R11)(R10*1), Z23, Z5
+	VADDPS      Z5, Z8, Z8
+	VMULPS      64(R11)(R10*2), Z23, Z5
+	VADDPS      Z5, Z12, Z12
+	VMULPS      64(R12), Z23, Z5
+	VADDPS      Z5, Z16, Z16
+	TESTQ       SI, SI
+	JEQ         whole10
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	MOVL        64(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     64(CX), Z5
+	VPERMPS     (DX)(SI*4), Z5, Z7
+	VPERMPS     (BX)(SI*4), Z5, Z5
+	VPMOVZXBD.Z 16(AX), K1, Z19
+	VPSRLD      $0x04, Z19, Z23
+	VPERMPS     Z0, Z19, Z19
+	VPERMPS     Z0, Z23, Z23
+	VSUBPS      Z5, Z19, Z19
+	VMULPS      Z7, Z19, Z19
+	VSUBPS      Z5, Z23, Z23
+	VMULPS      Z7, Z23, Z23
+	VMOVAPS.Z   Z19, K1, Z19
+	VMULPS      128(R11), Z19, Z5
+	VADDPS      Z5, Z21, Z21
+	VMULPS      128(R11)(R10*1), Z19, Z5
+	VADDPS      Z5, Z9, Z9
+	VMULPS      128(R11)(R10*2), Z19, Z5
+	VADDPS      Z5, Z13, Z13
+	VMULPS      128(R12), Z19, Z5
+	VADDPS      Z5, Z17, Z17
+	VMOVAPS.Z   Z23, K2, Z23
+	VMULPS      192(R11), Z23, Z5
+	VADDPS      Z5, Z6, Z6
+	VMULPS      192(R11)(R10*1), Z23, Z5
+	VADDPS      Z5, Z10, Z10
+	VMULPS      192(R11)(R10*2), Z23, Z5
+	VADDPS      Z5, Z14, Z14
+	VMULPS      192(R12), Z23, Z5
+	VADDPS      Z5, Z18, Z18
+
+whole10:
+	JMP made6
+
+none5:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-16, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end12
+
+stripe11:
+	PREFETCHT0 1024(AX)
+	MOVL       (CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    (CX), Z5
+	VPERMPS    (DX)(BX*4), Z5, Z5
+	VPMOVZXBD  (AX), Z7
+	VPSRLD     $0x04, Z7, Z19
+	VPERMPS    Z0, Z7, Z7
+	VPERMPS    Z0, Z19, Z19
+	VMULPS     Z5, Z7, Z7
+	VMULPS     Z5, Z19, Z19
+	VMULPS     (R11), Z7, Z5
+	VADDPS     Z5, Z22, Z22
+	VMULPS     (R11)(R10*1), Z7, Z5
+	VADDPS     Z5, Z20, Z20
+	VMULPS     (R11)(R10*2), Z7, Z5
+	VADDPS     Z5, Z11, Z11
+	VMULPS     (R12), Z7, Z5
+	VADDPS     Z5, Z15, Z15
+	VMULPS     64(R11), Z19, Z5
+	VADDPS     Z5, Z4, Z4
+	VMULPS     64(R11)(R10*1), Z19, Z5
+	VADDPS     Z5, Z8, Z8
+	VMULPS     64(R11)(R10*2), Z19, Z5
+	VADDPS     Z5, Z12, Z12
+	VMULPS     64(R12), Z19, Z5
+	VADDPS     Z5, Z16, Z16
+	MOVL       64(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    64(CX), Z5
+	VPERMPS    (DX)(BX*4), Z5, Z5
+	VPMOVZXBD  16(AX), Z7
+	VPSRLD     $0x04, Z7, Z19
+	VPERMPS    Z0, Z7, Z7
+	VPERMPS    Z0, Z19, Z19
+	VMULPS     Z5, Z7, Z7
+	VMULPS     Z5, Z19, Z19
+	VMULPS     128(R11), Z7, Z5
+	VADDPS     Z5, Z21, Z21
+	VMULPS     128(R11)(R10*1), Z7, Z5
+	VADDPS     Z5, Z9, Z9
+	VMULPS     128(R11)(R10*2), Z7, Z5
+	VADDPS     Z5, Z13, Z13
+	VMULPS     128(R12), Z7, Z5
+	VADDPS     Z5, Z17, Z17
+	VMULPS     192(R11), Z19, Z5
+	VADDPS     Z5, Z6, Z6
+	VMULPS     192(R11)(R10*1), Z19, Z5
+	VADDPS     Z5, Z10, Z10
+	VMULPS     192(R11)(R10*2), Z19, Z5
+	VADDPS     Z5, Z14, Z14
+	VMULPS     192(R12), Z19, Z5
+	VADDPS     Z5, Z18, Z18
+	ADDQ       $0x00000020, AX
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000100, R11
+	ADDQ       $0x00000100, R12
+	DECQ       SI
+	JNE        stripe11
+
+end12:
+	MOVQ        rest+128(FP), BX
+	TESTQ       BX, BX
+	JEQ         whole14
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	MOVL        (CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     (CX), Z5
+	VPERMPS     (DX)(SI*4), Z5, Z5
+	VPMOVZXBD.Z (AX), K1, Z7
+	VPSRLD      $0x04, Z7, Z19
+	VPERMPS     Z0, Z7, Z7
+	VPERMPS     Z0, Z19, Z19
+	VMULPS      Z5, Z7, Z7
+	VMULPS      Z5, Z19, Z19
+	VMOVAPS.Z   Z7, K1, Z7
+	VMULPS      (R11), Z7, Z5
+	VADDPS      Z5, Z22, Z22
+	VMULPS      (R11)(R10*1), Z7, Z5
+	VADDPS      Z5, Z20, Z20
+	VMULPS      (R11)(R10*2), Z7, Z5
+	VADDPS      Z5, Z11, Z11
+	VMULPS      (R12), Z7, Z5
+	VADDPS      Z5, Z15, Z15
+	VMOVAPS.Z   Z19, K2, Z19
+	VMULPS      64(R11), Z19, Z5
+	VADDPS      Z5, Z4, Z4
+	VMULPS      64(R11)(R10*1), Z19, Z5
+	VADDPS      Z5, Z8, Z8
+	VMULPS      64(R11)(R10*2), Z19, Z5
+	VADDPS      Z5, Z12, Z12
+	VMULPS      64(R12), Z19, Z5
+	VADDPS      Z5, Z16, Z16
+	TESTQ       BX, BX
+	JEQ         whole14
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	MOVL        64(CX), BX
+	ANDL        $-16, BX
+	VMOVUPS     64(CX), Z5
+	VPERMPS     (DX)(BX*4), Z5, Z5
+	VPMOVZXBD.Z 16(AX), K1, Z7
+	VPSRLD      $0x04, Z7, Z19
+	VPERMPS     Z0, Z7, Z7
+	VPERMPS     Z0, Z19, Z19
+	VMULPS      Z5, Z7, Z7
+	VMULPS      Z5, Z19, Z19
+	VMOVAPS.Z   Z7, K1, Z7
+	VMULPS      128(R11), Z7, Z5
+	VADDPS      Z5, Z21, Z21
+	VMULPS      128(R11)(R10*1), Z7, Z5
+	VADDPS      Z5, Z9, Z9
+	VMULPS      128(R11)(R10*2), Z7, Z5
+	VADDPS      Z5, Z13, Z13
+	VMULPS      128(R12), Z7, Z5
+	VADDPS      Z5, Z17, Z17
+	VMOVAPS.Z   Z19, K2, Z19
+	VMULPS      192(R11), Z19, Z5
+	VADDPS      Z5, Z6, Z6
+	VMULPS      192(R11)(R10*1), Z19, Z5
+	VADDPS      Z5, Z10, Z10
+	VMULPS      192(R11)(R10*2), Z19, Z5
+	VADDPS      Z5, Z14, Z14
+	VMULPS      192(R12), Z19, Z5
+	VADDPS      Z5, Z18, Z18
+
+whole14:
+made6:
+	VMOVAPS   Z22, Z5
+	VPERMT2PS Z4, Z1, Z5
+	VPERMT2PS Z4, Z2, Z22
+	VMOVAPS   Z21, Z4
+	VPERMT2PS Z6, Z1, Z4
+	VPERMT2PS Z6, Z2, Z21
+	VMOVAPS   Z20, Z6
+	VPERMT2PS Z8, Z1, Z6
+	VPERMT2PS Z8, Z2, Z20
+	VMOVAPS   Z9, Z7
+	VPERMT2PS Z10, Z1, Z7
+	VPERMT2PS Z10, Z2, Z9
+	VMOVAPS   Z11, Z8
+	VPERMT2PS Z12, Z1, Z8
+	VPERMT2PS Z12, Z2, Z11
+	VMOVAPS   Z13, Z10
+	VPERMT2PS Z14, Z1, Z10
+	VPERMT2PS Z14, Z2, Z13
+	VMOVAPS   Z15, Z12
+	VPERMT2PS Z16, Z1, Z12
+	VPERMT2PS Z16, Z2, Z15
+	VMOVAPS   Z17, Z14
+	VPERMT2PS Z18, Z1, Z14
+	VPERMT2PS Z18, Z2, Z17
+	VMOVUPS   Z5, (R8)
+	VMOVUPS   Z22, 64(R8)
+	VMOVUPS   Z4, 128(R8)
+	VMOVUPS   Z21, 192(R8)
+	VMOVUPS   Z6, 1024(R8)
+	VMOVUPS   Z20, 1088(R8)
+	VMOVUPS   Z7, 1152(R8)
+	VMOVUPS   Z9, 1216(R8)
+	VMOVUPS   Z8, 2048(R8)
+	VMOVUPS   Z11, 2112(R8)
+	VMOVUPS   Z10, 2176(R8)
+	VMOVUPS   Z13, 2240(R8)
+	VMOVUPS   Z12, 3072(R8)
+	VMOVUPS   Z15, 3136(R8)
+	VMOVUPS   Z14, 3200(R8)
+	VMOVUPS   Z17, 3264(R8)
+	ADDQ      $0x00000100, R8
+	DECQ      columns+96(FP)
+	JLE       end15
+	MOVQ      qRow+104(FP), AX
+	ADDQ      q+0(FP), AX
+	MOVQ      AX, q+0(FP)
+	MOVQ      scaleRow+112(FP), DX
+	ADDQ      scale+32(FP), DX
+	MOVQ      DX, scale+32(FP)
+	MOVQ      zeroRow+120(FP), BX
+	ADDQ      zero+40(FP), BX
+	MOVQ      BX, zero+40(FP)
+	MOVQ      steps+8(FP), SI
+	JMP       column2
+
+end15:
+	VZEROUPPER
+	RET
+
+fewer1:
+	CMPQ CX, $0x00000003
+	JLT  fewer16
+
+column17:
+	TESTQ   R9, R9
+	JEQ     begin18
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+	VMOVUPS 1024(R8), Z8
+	VMOVUPS 1088(R8), Z9
+	VMOVUPS 1152(R8), Z10
+	VMOVUPS 1216(R8), Z11
+	VMOVUPS 2048(R8), Z12
+	VMOVUPS 2112(R8), Z13
+	VMOVUPS 2176(R8), Z14
+	VMOVUPS 2240(R8), Z15
+	JMP     begun19
+
+begin18:
+	VMOVAPS Z3, Z4
+	VMOVAPS Z3, Z5
+	VMOVAPS Z3, Z6
+	VMOVAPS Z3, Z7
+	VMOVAPS Z3, Z8
+	VMOVAPS Z3, Z9
+	VMOVAPS Z3, Z10
+	VMOVAPS Z3, Z11
+	VMOVAPS Z3, Z12
+	VMOVAPS Z3, Z13
+	VMOVAPS Z3, Z14
+	VMOVAPS Z3, Z15
+
+begun19:
+	MOVQ      codes+48(FP), CX
+	VMOVUPS   192(CX), Z16
+	VMOVUPS   256(CX), Z17
+	VMOVAPS   Z4, Z18
+	VPERMT2PS Z5, Z16, Z18
+	VPERMT2PS Z5, Z17, Z4
+	MOVQ      codes+48(FP), CX
+	VMOVUPS   192(CX), Z5
+	VMOVUPS   256(CX), Z16
+	VMOVAPS   Z6, Z17
+	VPERMT2PS Z7, Z5, Z17
+	VPERMT2PS Z7, Z16, Z6
+	MOVQ      codes+48(FP), CX
+	VMOVUPS   192(CX), Z5
+	VMOVUPS   256(CX), Z7
+	VMOVAPS   Z8, Z16
+	VPERMT2PS Z9, Z5, Z16
+	VPERMT2PS Z9, Z7, Z8
+	MOVQ      codes+48(FP), CX
+	VMOVUPS   192(CX), Z5
+	VMOVUPS   256(CX), Z7
+	VMOVAPS   Z10, Z9
+	VPERMT2PS Z11, Z5, Z9
+	VPERMT2PS Z11, Z7, Z10
+	MOVQ      codes+48(FP), CX
+	VMOVUPS   192(CX), Z5
+	VMOVUPS   256(CX), Z7
+	VMOVAPS   Z12, Z11
+	VPERMT2PS Z13, Z5, Z11
+	VPERMT2PS Z13, Z7, Z12
+	MOVQ      codes+48(FP), CX
+	VMOVUPS   192(CX), Z5
+	VMOVUPS   256(CX), Z7
+	VMOVAPS   Z14, Z13
+	VPERMT2PS Z15, Z5, Z13
+	VPERMT2PS Z15, Z7, Z14
+	MOVQ      DI, R11
+	TESTQ     BX, BX
+	JEQ       none20
+	MOVQ      numbers+24(FP), CX
+	MOVL      (CX), R12
+	ANDL      $-16, R12
+	SHLQ      $0x02, R12
+	SUBQ      R12, DX
+	SUBQ      R12, BX
+	TESTQ     SI, SI
+	JLE       end23
+
+stripe22:
+	PREFETCHT0 1024(AX)
+	MOVL       (CX), R12
+	ANDL       $-16, R12
+	VMOVUPS    (CX), Z5
+	VPERMPS    (DX)(R12*4), Z5, Z7
+	VPERMPS    (BX)(R12*4), Z5, Z5
+	VPMOVZXBD  (AX), Z15
+	VPSRLD     $0x04, Z15, Z19
+	VPERMPS    Z0, Z15, Z15
+	VPERMPS    Z0, Z19, Z19
+	VSUBPS     Z5, Z15, Z15
+	VMULPS     Z7, Z15, Z15
+	VSUBPS     Z5, Z19, Z19
+	VMULPS     Z7, Z19, Z19
+	VMULPS     (R11), Z15, Z5
+	VADDPS     Z5, Z18, Z18
+	VMULPS     (R11)(R10*1), Z15, Z5
+	VADDPS     Z5, Z16, Z16
+	VMULPS     (R11)(R10*2), Z15, Z5
+	VADDPS     Z5, Z11, Z11
+	VMULPS     64(R11), Z19, Z5
+	VADDPS     Z5, Z4, Z4
+	VMULPS     64(R11)(R10*1), Z19, Z5
+	VADDPS     Z5, Z8, Z8
+	VMULPS     64(R11)(R10*2), Z19, Z5
+	VADDPS     Z5, Z12, Z12
+	MOVL       64(CX), R12
+	ANDL       $-16, R12
+	VMOVUPS    64(CX), Z5
+	VPERMPS    (DX)(R12*4), Z5, Z7
+	VPERMPS    (BX)(R12*4), Z5, Z5
+	VPMOVZXBD  16(AX), Z15
+	VPSRLD     $0x04, Z15, Z19
+	VPERMPS    Z0, Z15, Z15
+	VPERMPS    Z0, Z19, Z19
+	VSUBPS     Z5, Z15, Z15
+	VMULPS     Z7, Z15, Z15
+	VSUBPS     Z5, Z19, Z19
+	VMULPS     Z7, Z19, Z19
+	VMULPS     128(R11), Z15, Z5
+	VADDPS     Z5, Z17, Z17
+	VMULPS     128(R11)(R10*1), Z15, Z5
+	VADDPS     Z5, Z9, Z9
+	VMULPS     128(R11)(R10*2), Z15, Z5
+	VADDPS     Z5, Z13, Z13
+	VMULPS     192(R11), Z19, Z5
+	VADDPS     Z5, Z6, Z6
+	VMULPS     192(R11)(R10*1), Z19, Z5
+	VADDPS     Z5, Z10, Z10
+	VMULPS     192(R11)(R10*2), Z19, Z5
+	VADDPS     Z5, Z14, Z14
+	ADDQ       $0x00000020, AX
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000100, R11
+	DECQ       SI
+	JNE        stripe22
+
+end23:
+	MOVQ        rest+128(FP), SI
+	TESTQ       SI, SI
+	JEQ         whole25
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	MOVL        (CX), R12
+	ANDL        $-16, R12
+	VMOVUPS     (CX), Z5
+	VPERMPS     (DX)(R12*4), Z5, Z7
+	VPERMPS     (BX)(R12*4), Z5, Z5
+	VPMOVZXBD.Z (AX), K1, Z15
+	VPSRLD      $0x04, Z15, Z19
+	VPERMPS     Z0, Z15, Z15
+	VPERMPS     Z0, Z19, Z19
+	VSUBPS      Z5, Z15, Z15
+	VMULPS      Z7, Z15, Z15
+	VSUBPS      Z5, Z19, Z19
+	VMULPS      Z7, Z19, Z19
+	VMOVAPS.Z   Z15, K1, Z15
+	VMULPS      (R11), Z15, Z5
+	VADDPS      Z5, Z18, Z18
+	VMULPS      (R11)(R10*1), Z15, Z5
+	VADDPS      Z5, Z16, Z16
+	VMULPS      (R11)(R10*2), Z15, Z5
+	VADDPS      Z5, Z11, Z11
+	VMOVAPS.Z   Z19, K2, Z19
+	VMULPS      64(R11), Z19, Z5
+	VADDPS      Z5, Z4, Z4
+	VMULPS      64(R11)(R10*1), Z19, Z5
+	VADDPS      Z5, Z8, Z8
+	VMULPS      64(R11)(R10*2), Z19, Z5
+	VADDPS      Z5, Z12, Z12
+	TESTQ       SI, SI
+	JEQ         whole25
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	MOVL        64(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     64(CX), Z5
+	VPERMPS     (DX)(SI*4), Z5, Z7
+	VPERMPS     (BX)(SI*4), Z5, Z5
+	VPMOVZXBD.Z 16(AX), K1, Z15
+	VPSRLD      $0x04, Z15, Z19
+	VPERMPS     Z0, Z15, Z15
+	VPERMPS     Z0, Z19, Z19
+	VSUBPS      Z5, Z15, Z15
+	VMULPS      Z7, Z15, Z15
+	VSUBPS      Z5, Z19, Z19
+	VMULPS      Z7, Z19, Z19
+	VMOVAPS.Z   Z15, K1, Z15
+	VMULPS      128(R11), Z15, Z5
+	VADDPS      Z5, Z17, Z17
+	VMULPS      128(R11)(R10*1), Z15, Z5
+	VADDPS      Z5, Z9, Z9
+	VMULPS      128(R11)(R10*2), Z15, Z5
+	VADDPS      Z5, Z13, Z13
+	VMOVAPS.Z   Z19, K2, Z19
+	VMULPS      192(R11), Z19, Z5
+	VADDPS      Z5, Z6, Z6
+	VMULPS      192(R11)(R10*1), Z19, Z5
+	VADDPS      Z5, Z10, Z10
+	VMULPS      192(R11)(R10*2), Z19, Z5
+	VADDPS      Z5, Z14, Z14
+
+whole25:
+	JMP made21
+
+none20:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-16, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end27
+
+stripe26:
+	PREFETCHT0 1024(AX)
+	MOVL       (CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    (CX), Z5
+	VPERMPS    (DX)(BX*4), Z5, Z5
+	VPMOVZXBD  (AX), Z7
+	VPSRLD     $0x04, Z7, Z15
+	VPERMPS    Z0, Z7, Z7
+	VPERMPS    Z0, Z15, Z15
+	VMULPS     Z5, Z7, Z7
+	VMULPS     Z5, Z15, Z15
+	VMULPS     (R11), Z7, Z5
+	VADDPS     Z5, Z18, Z18
+	VMULPS     (R11)(R10*1), Z7, Z5
+	VADDPS     Z5, Z16, Z16
+	VMULPS     (R11)(R10*2), Z7, Z5
+	VADDPS     Z5, Z11, Z11
+	VMULPS     64(R11), Z15, Z5
+	VADDPS     Z5, Z4, Z4
+	VMULPS     64(R11)(R10*1), Z15, Z5
+	VADDPS     Z5, Z8, Z8
+	VMULPS     64(R11)(R10*2), Z15, Z5
+	VADDPS     Z5, Z12, Z12
+	MOVL       64(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    64(CX), Z5
+	VPERMPS    (DX)(BX*4), Z5, Z5
+	VPMOVZXBD  16(AX), Z7
+	VPSRLD     $0x04, Z7, Z15
+	VPERMPS    Z0, Z7, Z7
+	VPERMPS    Z0, Z15, Z15
+	VMULPS     Z5, Z7, Z7
+	VMULPS     Z5, Z15, Z15
+	VMULPS     128(R11), Z7, Z5
+	VADDPS     Z5, Z17, Z17
+	VMULPS     128(R11)(R10*1), Z7, Z5
+	VADDPS     Z5, Z9, Z9
+	VMULPS     128(R11)(R10*2), Z7, Z5
+	VADDPS     Z5, Z13, Z13
+	VMULPS     192(R11), Z15, Z5
+	VADDPS     Z5, Z6, Z6
+	VMULPS     192(R11)(R10*1), Z15, Z5
+	VADDPS     Z5, Z10, Z10
+	VMULPS     192(R11)(R10*2), Z15, Z5
+	VADDPS     Z5, Z14, Z14
+	ADDQ       $0x00000020, AX
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000100, R11
+	DECQ       SI
+	JNE        stripe26
+
+end27:
+	MOVQ        rest+128(FP), BX
+	TESTQ       BX, BX
+	JEQ         whole29
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	MOVL        (CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     (CX), Z5
+	VPERMPS     (DX)(SI*4), Z5, Z5
+	VPMOVZXBD.Z (AX), K1, Z7
+	VPSRLD      $0x04, Z7, Z15
+	VPERMPS     Z0, Z7, Z7
+	VPERMPS     Z0, Z15, Z15
+	VMULPS      Z5, Z7, Z7
+	VMULPS      Z5, Z15, Z15
+	VMOVAPS.Z   Z7, K1, Z7
+	VMULPS      (R11), Z7, Z5
+	VADDPS      Z5, Z18, Z18
+	VMULPS      (R11)(R10*1), Z7, Z5
+	VADDPS      Z5, Z16, Z16
+	VMULPS      (R11)(R10*2), Z7, Z5
+	VADDPS      Z5, Z11, Z11
+	VMOVAPS.Z   Z15, K2, Z15
+	VMULPS      64(R11), Z15, Z5
+	VADDPS      Z5, Z4, Z4
+	VMULPS      64(R11)(R10*1), Z15, Z5
+	VADDPS      Z5, Z8, Z8
+	VMULPS      64(R11)(R10*2), Z15, Z5
+	VADDPS      Z5, Z12, Z12
+	TESTQ       BX, BX
+	JEQ         whole29
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	MOVL        64(CX), BX
+	ANDL        $-16, BX
+	VMOVUPS     64(CX), Z5
+	VPERMPS     (DX)(BX*4), Z5, Z5
+	VPMOVZXBD.Z 16(AX), K1, Z7
+	VPSRLD      $0x04, Z7, Z15
+	VPERMPS     Z0, Z7, Z7
+	VPERMPS     Z0, Z15, Z15
+	VMULPS      Z5, Z7, Z7
+	VMULPS      Z5, Z15, Z15
+	VMOVAPS.Z   Z7, K1, Z7
+	VMULPS      128(R11), Z7, Z5
+	VADDPS      Z5, Z17, Z17
+	VMULPS      128(R11)(R10*1), Z7, Z5
+	VADDPS      Z5, Z9, Z9
+	VMULPS      128(R11)(R10*2), Z7, Z5
+	VADDPS      Z5, Z13, Z13
+	VMOVAPS.Z   Z15, K2, Z15
+	VMULPS      192(R11), Z15, Z5
+	VADDPS      Z5, Z6, Z6
+	VMULPS      192(R11)(R10*1), Z15, Z5
+	VADDPS      Z5, Z10, Z10
+	VMULPS      192(R11)(R10*2), Z15, Z5
+	VADDPS      Z5, Z14, Z14
+
+whole29:
+made21:
+	VMOVAPS   Z18, Z5
+	VPERMT2PS Z4, Z1, Z5
+	VPERMT2PS Z4, Z2, Z18
+	VMOVAPS   Z17, Z4
+	VPERMT2PS Z6, Z1, Z4
+	VPERMT2PS Z6, Z2, Z17
+	VMOVAPS   Z16, Z6
+	VPERMT2PS Z8, Z1, Z6
+	VPERMT2PS Z8, Z2, Z16
+	VMOVAPS   Z9, Z7
+	VPERMT2PS Z10, Z1, Z7
+	VPERMT2PS Z10, Z2, Z9
+	VMOVAPS   Z11, Z8
+	VPERMT2PS Z12, Z1, Z8
+	VPERMT2PS Z12, Z2, Z11
+	VMOVAPS   Z13, Z10
+	VPERMT2PS Z14, Z1, Z10
+	VPERMT2PS Z14, Z2, Z13
+	VMOVUPS   Z5, (R8)
+	VMOVUPS   Z18, 64(R8)
+	VMOVUPS   Z4, 128(R8)
+	VMOVUPS   Z17, 192(R8)
+	VMOVUPS   Z6, 1024(R8)
+	VMOVUPS   Z16, 1088(R8)
+	VMOVUPS   Z7, 1152(R8)
+	VMOVUPS   Z9, 1216(R8)
+	VMOVUPS   Z8, 2048(R8)
+	VMOVUPS   Z11, 2112(R8)
+	VMOVUPS   Z10, 2176(R8)
+	VMOVUPS   Z13, 2240(R8)
+	ADDQ      $0x00000100, R8
+	DECQ      columns+96(FP)
+	JLE       end30
+	MOVQ      qRow+104(FP), AX
+	ADDQ      q+0(FP), AX
+	MOVQ      AX, q+0(FP)
+	MOVQ      scaleRow+112(FP), DX
+	ADDQ      scale+32(FP), DX
+	MOVQ      DX, scale+32(FP)
+	MOVQ      zeroRow+120(FP), BX
+	ADDQ      zero+40(FP), BX
+	MOVQ      BX, zero+40(FP)
+	MOVQ      steps+8(FP), SI
+	JMP       column17
+
+end30:
+	VZEROUPPER
+	RET
+
+fewer16:
+	CMPQ CX, $0x00000002
+	JLT  fewer31
+
+column32:
+	TESTQ   R9, R9
+	JEQ     begin33
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+	VMOVUPS 1024(R8), Z8
+	VMOVUPS 1088(R8), Z9
+	VMOVUPS 1152(R8), Z10
+	VMOVUPS 1216(R8), Z11
+	JMP     begun34
+
+begin33:
+	VMOVAPS Z3, Z4
+	VMOVAPS Z3, Z5
+	VMOVAPS Z3, Z6
+	VMOVAPS Z3, Z7
+	VMOVAPS Z3, Z8
+	VMOVAPS Z3, Z9
+	VMOVAPS Z3, Z10
+	VMOVAPS Z3, Z11
+
+begun34:
+	MOVQ      codes+48(FP), CX
+	VMOVUPS   192(CX), Z12
+	VMOVUPS   256(CX), Z13
+	VMOVAPS   Z4, Z14
+	VPERMT2PS Z5, Z12, Z14
+	VPERMT2PS Z5, Z13, Z4
+	MOVQ      codes+48(FP), CX
+	VMOVUPS   192(CX), Z5
+	VMOVUPS   256(CX), Z12
+	VMOVAPS   Z6, Z13
+	VPERMT2PS Z7, Z5, Z13
+	VPERMT2PS Z7, Z12, Z6
+	MOVQ      codes+48(FP), CX
+	VMOVUPS   192(CX), Z5
+	VMOVUPS   256(CX), Z7
+	VMOVAPS   Z8, Z12
+	VPERMT2PS Z9, Z5, Z12
+	VPERMT2PS Z9, Z7, Z8
+	MOVQ      codes+48(FP), CX
+	VMOVUPS   192(CX), Z5
+	VMOVUPS   256(CX), Z7
+	VMOVAPS   Z10, Z9
+	VPERMT2PS Z11, Z5, Z9
+	VPERMT2PS Z11, Z7, Z10
+	MOVQ      DI, R11
+	TESTQ     BX, BX
+	JEQ       none35
+	MOVQ      numbers+24(FP), CX
+	MOVL      (CX), R12
+	ANDL      $-16, R12
+	SHLQ      $0x02, R12
+	SUBQ      R12, DX
+	SUBQ      R12, BX
+	TESTQ     SI, SI
+	JLE       end38
+
+stripe37:
+	PREFETCHT0 1024(AX)
+	MOVL       (CX), R12
+	ANDL       $-16, R12
+	VMOVUPS    (CX), Z5
+	VPERMPS    (DX)(R12*4), Z5, Z7
+	VPERMPS    (BX)(R12*4), Z5, Z5
+	VPMOVZXBD  (AX), Z11
+	VPSRLD     $0x04, Z11, Z15
+	VPERMPS    Z0, Z11, Z11
+	VPERMPS    Z0, Z15, Z15
+	VSUBPS     Z5, Z11, Z11
+	VMULPS     Z7, Z11, Z11
+	VSUBPS     Z5, Z15, Z15
+	VMULPS     Z7, Z15, Z15
+	VMULPS     (R11), Z11, Z5
+	VADDPS     Z5, Z14, Z14
+	VMULPS     (R11)(R10*1), Z11, Z5
+	VADDPS     Z5, Z12, Z12
+	VMULPS     64(R11), Z15, Z5
+	VADDPS     Z5, Z4, Z4
+	VMULPS     64(R11)(R10*1), Z15, Z5
+	VADDPS     Z5, Z8, Z8
+	MOVL       64(CX), R12
+	ANDL       $-16, R12
+	VMOVUPS    64(CX), Z5
+	VPERMPS    (DX)(R12*4), Z5, Z7
+	VPERMPS    (BX)(R12*4), Z5, Z5
+	VPMOVZXBD  16(AX), Z11
+	VPSRLD     $0x04, Z11, Z15
+	VPERMPS    Z0, Z11, Z11
+	VPERMPS    Z0, Z15, Z15
+	VSUBPS     Z5, Z11, Z11
+	VMULPS     Z7, Z11, Z11
+	VSUBPS     Z5, Z15, Z15
+	VMULPS     Z7, Z15, Z15
+	VMULPS     128(R11), Z11, Z5
+	VADDPS     Z5, Z13, Z13
+	VMULPS     128(R11)(R10*1), Z11, Z5
+	VADDPS     Z5, Z9, Z9
+	VMULPS     192(R11), Z15, Z5
+	VADDPS     Z5, Z6, Z6
+	VMULPS     192(R11)(R10*1), Z15, Z5
+	VADDPS     Z5, Z10, Z10
+	ADDQ       $0x00000020, AX
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000100, R11
+	DECQ       SI
+	JNE        stripe37
+
+end38:
+	MOVQ        rest+128(FP), SI
+	TESTQ       SI, SI
+	JEQ         whole40
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	MOVL        (CX), R12
+	ANDL        $-16, R12
+	VMOVUPS     (CX), Z5
+	VPERMPS     (DX)(R12*4), Z5, Z7
+	VPERMPS     (BX)(R12*4), Z5, Z5
+	VPMOVZXBD.Z (AX), K1, Z11
+	VPSRLD      $0x04, Z11, Z15
+	VPERMPS     Z0, Z11, Z11
+	VPERMPS     Z0, Z15, Z15
+	VSUBPS      Z5, Z11, Z11
+	VMULPS      Z7, Z11, Z11
+	VSUBPS      Z5, Z15, Z15
+	VMULPS      Z7, Z15, Z15
+	VMOVAPS.Z   Z11, K1, Z11
+	VMULPS      (R11), Z11, Z5
+	VADDPS      Z5, Z14, Z14
+	VMULPS      (R11)(R10*1), Z11, Z5
+	VADDPS      Z5, Z12, Z12
+	VMOVAPS.Z   Z15, K2, Z15
+	VMULPS      64(R11), Z15, Z5
+	VADDPS      Z5, Z4, Z4
+	VMULPS      64(R11)(R10*1), Z15, Z5
+	VADDPS      Z5, Z8, Z8
+	TESTQ       SI, SI
+	JEQ         whole40
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	MOVL        64(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     64(CX), Z5
+	VPERMPS     (DX)(SI*4), Z5, Z7
+	VPERMPS     (BX)(SI*4), Z5, Z5
+	VPMOVZXBD.Z 16(AX), K1, Z11
+	VPSRLD      $0x04, Z11, Z15
+	VPERMPS     Z0, Z11, Z11
+	VPERMPS     Z0, Z15, Z15
+	VSUBPS      Z5, Z11, Z11
+	VMULPS      Z7, Z11, Z11
+	VSUBPS      Z5, Z15, Z15
+	VMULPS      Z7, Z15, Z15
+	VMOVAPS.Z   Z11, K1, Z11
+	VMULPS      128(R11), Z11, Z5
+	VADDPS      Z5, Z13, Z13
+	VMULPS      128(R11)(R10*1), Z11, Z5
+	VADDPS      Z5, Z9, Z9
+	VMOVAPS.Z   Z15, K2, Z15
+	VMULPS      192(R11), Z15, Z5
+	VADDPS      Z5, Z6, Z6
+	VMULPS      192(R11)(R10*1), Z15, Z5
+	VADDPS      Z5, Z10, Z10
+
+whole40:
+	JMP made36
+
+none35:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-16, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end42
+
+stripe41:
+	PREFETCHT0 1024(AX)
+	MOVL       (CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    (CX), Z5
+	VPERMPS    (DX)(BX*4), Z5, Z5
+	VPMOVZXBD  (AX), Z7
+	VPSRLD     $0x04, Z7, Z11
+	VPERMPS    Z0, Z7, Z7
+	VPERMPS    Z0, Z11, Z11
+	VMULPS     Z5, Z7, Z7
+	VMULPS     Z5, Z11, Z11
+	VMULPS     (R11), Z7, Z5
+	VADDPS     Z5, Z14, Z14
+	VMULPS     (R11)(R10*1), Z7, Z5
+	VADDPS     Z5, Z12, Z12
+	VMULPS     64(R11), Z11, Z5
+	VADDPS     Z5, Z4, Z4
+	VMULPS     64(R11)(R10*1), Z11, Z5
+	VADDPS     Z5, Z8, Z8
+	MOVL       64(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    64(CX), Z5
+	VPERMPS    (DX)(BX*4), Z5, Z5
+	VPMOVZXBD  16(AX), Z7
+	VPSRLD     $0x04, Z7, Z11
+	VPERMPS    Z0, Z7, Z7
+	VPERMPS    Z0, Z11, Z11
+	VMULPS     Z5, Z7, Z7
+	VMULPS     Z5, Z11, Z11
+	VMULPS     128(R11), Z7, Z5
+	VADDPS     Z5, Z13, Z13
+	VMULPS     128(R11)(R10*1), Z7, Z5
+	VADDPS     Z5, Z9, Z9
+	VMULPS     192(R11), Z11, Z5
+	VADDPS     Z5, Z6, Z6
+	VMULPS     192(R11)(R10*1), Z11, Z5
+	VADDPS     Z5, Z10, Z10
+	ADDQ       $0x00000020, AX
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000100, R11
+	DECQ       SI
+	JNE        stripe41
+
+end42:
+	MOVQ        rest+128(FP), BX
+	TESTQ       BX, BX
+	JEQ         whole44
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	MOVL        (CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     (CX), Z5
+	VPERMPS     (DX)(SI*4), Z5, Z5
+	VPMOVZXBD.Z (AX), K1, Z7
+	VPSRLD      $0x04, Z7, Z11
+	VPERMPS     Z0, Z7, Z7
+	VPERMPS     Z0, Z11, Z11
+	VMULPS      Z5, Z7, Z7
+	VMULPS      Z5, Z11, Z11
+	VMOVAPS.Z   Z7, K1, Z7
+	VMULPS      (R11), Z7, Z5
+	VADDPS      Z5, Z14, Z14
+	VMULPS      (R11)(R10*1), Z7, Z5
+	VADDPS      Z5, Z12, Z12
+	VMOVAPS.Z   Z11, K2, Z11
+	VMULPS      64(R11), Z11, Z5
+	VADDPS      Z5, Z4, Z4
+	VMULPS      64(R11)(R10*1), Z11, Z5
+	VADDPS      Z5, Z8, Z8
+	TESTQ       BX, BX
+	JEQ         whole44
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	MOVL        64(CX), BX
+	ANDL        $-16, BX
+	VMOVUPS     64(CX), Z5
+	VPERMPS     (DX)(BX*4), Z5, Z5
+	VPMOVZXBD.Z 16(AX), K1, Z7
+	VPSRLD      $0x04, Z7, Z11
+	VPERMPS     Z0, Z7, Z7
+	VPERMPS     Z0, Z11, Z11
+	VMULPS      Z5, Z7, Z7
+	VMULPS      Z5, Z11, Z11
+	VMOVAPS.Z   Z7, K1, Z7
+	VMULPS      128(R11), Z7, Z5
+	VADDPS      Z5, Z13, Z13
+	VMULPS      128(R11)(R10*1), Z7, Z5
+	VADDPS      Z5, Z9, Z9
+	VMOVAPS.Z   Z11, K2, Z11
+	VMULPS      192(R11), Z11, Z5
+	VADDPS      Z5, Z6, Z6
+	VMULPS      192(R11)(R10*1), Z11, Z5
+	VADDPS      Z5, Z10, Z10
+
+whole44:
+made36:
+	VMOVAPS   Z14, Z5
+	VPERMT2PS Z4, Z1, Z5
+	VPERMT2PS Z4, Z2, Z14
+	VMOVAPS   Z13, Z4
+	VPERMT2PS Z6, Z1, Z4
+	VPERMT2PS Z6, Z2, Z13
+	VMOVAPS   Z12, Z6
+	VPERMT2PS Z8, Z1, Z6
+	VPERMT2PS Z8, Z2, Z12
+	VMOVAPS   Z9, Z7
+	VPERMT2PS Z10, Z1, Z7
+	VPERMT2PS Z10, Z2, Z9
+	VMOVUPS   Z5, (R8)
+	VMOVUPS   Z14, 64(R8)
+	VMOVUPS   Z4, 128(R8)
+	VMOVUPS   Z13, 192(R8)
+	VMOVUPS   Z6, 1024(R8)
+	VMOVUPS   Z12, 1088(R8)
+	VMOVUPS   Z7, 1152(R8)
+	VMOVUPS   Z9, 1216(R8)
+	ADDQ      $0x00000100, R8
+	DECQ      columns+96(FP)
+	JLE       end45
+	MOVQ      qRow+104(FP), AX
+	ADDQ      q+0(FP), AX
+	MOVQ      AX, q+0(FP)
+	MOVQ      scaleRow+112(FP), DX
+	ADDQ      scale+32(FP), DX
+	MOVQ      DX, scale+32(FP)
+	MOVQ      zeroRow+120(FP), BX
+	ADDQ      zero+40(FP), BX
+	MOVQ      BX, zero+40(FP)
+	MOVQ      steps+8(FP), SI
+	JMP       column32
+
+end45:
+	VZEROUPPER
+	RET
+
+fewer31:
+column46:
+	TESTQ   R9, R9
+	JEQ     begin47
+	VMOVUPS (R8), Z4
+	VMOVUPS 64(R8), Z5
+	VMOVUPS 128(R8), Z6
+	VMOVUPS 192(R8), Z7
+	JMP     begun48
+
+begin47:
+	VMOVAPS Z3, Z4
+	VMOVAPS Z3, Z5
+	VMOVAPS Z3, Z6
+	VMOVAPS Z3, Z7
+
+begun48:
+	MOVQ      codes+48(FP), CX
+	VMOVUPS   192(CX), Z8
+	VMOVUPS   256(CX), Z9
+	VMOVAPS   Z4, Z10
+	VPERMT2PS Z5, Z8, Z10
+	VPERMT2PS Z5, Z9, Z4
+	MOVQ      codes+48(FP), CX
+	VMOVUPS   192(CX), Z5
+	VMOVUPS   256(CX), Z8
+	VMOVAPS   Z6, Z9
+	VPERMT2PS Z7, Z5, Z9
+	VPERMT2PS Z7, Z8, Z6
+	MOVQ      DI, R10
+	TESTQ     BX, BX
+	JEQ       none49
+	MOVQ      numbers+24(FP), CX
+	MOVL      (CX), R11
+	ANDL      $-16, R11
+	SHLQ      $0x02, R11
+	SUBQ      R11, DX
+	SUBQ      R11, BX
+	TESTQ     SI, SI
+	JLE       end52
+
+stripe51:
+	PREFETCHT0 1024(AX)
+	MOVL       (CX), R11
+	ANDL       $-16, R11
+	VMOVUPS    (CX), Z5
+	VPERMPS    (DX)(R11*4), Z5, Z7
+	VPERMPS    (BX)(R11*4), Z5, Z5
+	VPMOVZXBD  (AX), Z8
+	VPSRLD     $0x04, Z8, Z11
+	VPERMPS    Z0, Z8, Z8
+	VPERMPS    Z0, Z11, Z11
+	VSUBPS     Z5, Z8, Z8
+	VMULPS     Z7, Z8, Z8
+	VSUBPS     Z5, Z11, Z11
+	VMULPS     Z7, Z11, Z11
+	VMULPS     (R10), Z8, Z5
+	VADDPS     Z5, Z10, Z10
+	VMULPS     64(R10), Z11, Z5
+	VADDPS     Z5, Z4, Z4
+	MOVL       64(CX), R11
+	ANDL       $-16, R11
+	VMOVUPS    64(CX), Z5
+	VPERMPS    (DX)(R11*4), Z5, Z7
+	VPERMPS    (BX)(R11*4), Z5, Z5
+	VPMOVZXBD  16(AX), Z8
+	VPSRLD     $0x04, Z8, Z11
+	VPERMPS    Z0, Z8, Z8
+	VPERMPS    Z0, Z11, Z11
+	VSUBPS     Z5, Z8, Z8
+	VMULPS     Z7, Z8, Z8
+	VSUBPS     Z5, Z11, Z11
+	VMULPS     Z7, Z11, Z11
+	VMULPS     128(R10), Z8, Z5
+	VADDPS     Z5, Z9, Z9
+	VMULPS     192(R10), Z11, Z5
+	VADDPS     Z5, Z6, Z6
+	ADDQ       $0x00000020, AX
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000100, R10
+	DECQ       SI
+	JNE        stripe51
+
+end52:
+	MOVQ        rest+128(FP), SI
+	TESTQ       SI, SI
+	JEQ         whole54
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	MOVL        (CX), R11
+	ANDL        $-16, R11
+	VMOVUPS     (CX), Z5
+	VPERMPS     (DX)(R11*4), Z5, Z7
+	VPERMPS     (BX)(R11*4), Z5, Z5
+	VPMOVZXBD.Z (AX), K1, Z8
+	VPSRLD      $0x04, Z8, Z11
+	VPERMPS     Z0, Z8, Z8
+	VPERMPS     Z0, Z11, Z11
+	VSUBPS      Z5, Z8, Z8
+	VMULPS      Z7, Z8, Z8
+	VSUBPS      Z5, Z11, Z11
+	VMULPS      Z7, Z11, Z11
+	VMOVAPS.Z   Z8, K1, Z8
+	VMULPS      (R10), Z8, Z5
+	VADDPS      Z5, Z10, Z10
+	VMOVAPS.Z   Z11, K2, Z11
+	VMULPS      64(R10), Z11, Z5
+	VADDPS      Z5, Z4, Z4
+	TESTQ       SI, SI
+	JEQ         whole54
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	MOVL        64(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     64(CX), Z5
+	VPERMPS     (DX)(SI*4), Z5, Z7
+	VPERMPS     (BX)(SI*4), Z5, Z5
+	VPMOVZXBD.Z 16(AX), K1, Z8
+	VPSRLD      $0x04, Z8, Z11
+	VPERMPS     Z0, Z8, Z8
+	VPERMPS     Z0, Z11, Z11
+	VSUBPS      Z5, Z8, Z8
+	VMULPS      Z7, Z8, Z8
+	VSUBPS      Z5, Z11, Z11
+	VMULPS      Z7, Z11, Z11
+	VMOVAPS.Z   Z8, K1, Z8
+	VMULPS      128(R10), Z8, Z5
+	VADDPS      Z5, Z9, Z9
+	VMOVAPS.Z   Z11, K2, Z11
+	VMULPS      192(R10), Z11, Z5
+	VADDPS      Z5, Z6, Z6
+
+whole54:
+	JMP made50
+
+none49:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-16, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end56
+
+stripe55:
+	PREFETCHT0 1024(AX)
+	MOVL       (CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    (CX), Z5
+	VPERMPS    (DX)(BX*4), Z5, Z5
+	VPMOVZXBD  (AX), Z7
+	VPSRLD     $0x04, Z7, Z8
+	VPERMPS    Z0, Z7, Z7
+	VPERMPS    Z0, Z8, Z8
+	VMULPS     Z5, Z7, Z7
+	VMULPS     Z5, Z8, Z8
+	VMULPS     (R10), Z7, Z5
+	VADDPS     Z5, Z10, Z10
+	VMULPS     64(R10), Z8, Z5
+	VADDPS     Z5, Z4, Z4
+	MOVL       64(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    64(CX), Z5
+	VPERMPS    (DX)(BX*4), Z5, Z5
+	VPMOVZXBD  16(AX), Z7
+	VPSRLD     $0x04, Z7, Z8
+	VPERMPS    Z0, Z7, Z7
+	VPERMPS    Z0, Z8, Z8
+	VMULPS     Z5, Z7, Z7
+	VMULPS     Z5, Z8, Z8
+	VMULPS     128(R10), Z7, Z5
+	VADDPS     Z5, Z9, Z9
+	VMULPS     192(R10), Z8, Z5
+	VADDPS     Z5, Z6, Z6
+	ADDQ       $0x00000020, AX
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000100, R10
+	DECQ       SI
+	JNE        stripe55
+
+end56:
+	MOVQ        rest+128(FP), BX
+	TESTQ       BX, BX
+	JEQ         whole58
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	MOVL        (CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     (CX), Z5
+	VPERMPS     (DX)(SI*4), Z5, Z5
+	VPMOVZXBD.Z (AX), K1, Z7
+	VPSRLD      $0x04, Z7, Z8
+	VPERMPS     Z0, Z7, Z7
+	VPERMPS     Z0, Z8, Z8
+	VMULPS      Z5, Z7, Z7
+	VMULPS      Z5, Z8, Z8
+	VMOVAPS.Z   Z7, K1, Z7
+	VMULPS      (R10), Z7, Z5
+	VADDPS      Z5, Z10, Z10
+	VMOVAPS.Z   Z8, K2, Z8
+	VMULPS      64(R10), Z8, Z5
+	VADDPS      Z5, Z4, Z4
+	TESTQ       BX, BX
+	JEQ         whole58
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	MOVL        64(CX), BX
+	ANDL        $-16, BX
+	VMOVUPS     64(CX), Z5
+	VPERMPS     (DX)(BX*4), Z5, Z5
+	VPMOVZXBD.Z 16(AX), K1, Z7
+	VPSRLD      $0x04, Z7, Z8
+	VPERMPS     Z0, Z7, Z7
+	VPERMPS     Z0, Z8, Z8
+	VMULPS      Z5, Z7, Z7
+	VMULPS      Z5, Z8, Z8
+	VMOVAPS.Z   Z7, K1, Z7
+	VMULPS      128(R10), Z7, Z5
+	VADDPS      Z5, Z9, Z9
+	VMOVAPS.Z   Z8, K2, Z8
+	VMULPS      192(R10), Z8, Z5
+	VADDPS      Z5, Z6, Z6
+
+whole58:
+made50:
+	VMOVAPS   Z10, Z5
+	VPERMT2PS Z4, Z1, Z5
+	VPERMT2PS Z4, Z2, Z10
+	VMOVAPS   Z9, Z4
+	VPERMT2PS Z6, Z1, Z4
+	VPERMT2PS Z6, Z2, Z9
+	VMOVUPS   Z5, (R8)
+	VMOVUPS   Z10, 64(R8)
+	VMOVUPS   Z4, 128(R8)
+	VMOVUPS   Z9, 192(R8)
+	ADDQ      $0x00000100, R8
+	DECQ      columns+96(FP)
+	JLE       end59
+	MOVQ      qRow+104(FP), AX
+	ADDQ      q+0(FP), AX
+	MOVQ      AX, q+0(FP)
+	MOVQ      scaleRow+112(FP), DX
+	ADDQ      scale+32(FP), DX
+	MOVQ      DX, scale+32(FP)
+	MOVQ      zeroRow+120(FP), BX
+	ADDQ      zero+40(FP), BX
+	MOVQ      BX, zero+40(FP)
+	MOVQ      steps+8(FP), SI
+	JMP       column46
+
+end59:
+	VZEROUPPER
+	RET
+
+// func packGroupsAVX512Packed(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, to *float32, toRow int, apart int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·packGroupsAVX512Packed(SB), NOSPLIT, $0-120
+	MOVQ    q+0(FP), AX
+	MOVQ    scale+32(FP), DX
+	MOVQ    zero+40(FP), BX
+	MOVQ    steps+8(FP), SI
+	MOVQ    codes+48(FP), CX
+	VMOVUPS (CX), Z0
+	VMOVUPS 64(CX), Z1
+	VMOVUPS 128(CX), Z2
+
+column60:
+	MOVQ  to+56(FP), CX
+	MOVQ  apart+72(FP), DI
+	MOVQ  CX, R8
+	TESTQ BX, BX
+	JEQ   none61
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), R9
+	ANDL  $-16, R9
+	SHLQ  $0x02, R9
+	SUBQ  R9, DX
+	SUBQ  R9, BX
+	TESTQ SI, SI
+	JLE   end64
+
+stripe63:
+	PREFETCHT0 1024(AX)
+	MOVL       (CX), R9
+	ANDL       $-16, R9
+	VMOVUPS    (CX), Z3
+	VPERMPS    (DX)(R9*4), Z3, Z4
+	VPERMPS    (BX)(R9*4), Z3, Z3
+	VPMOVZXBD  (AX), Z5
+	VPSRLD     $0x04, Z5, Z6
+	VPERMPS    Z0, Z5, Z5
+	VPERMPS    Z0, Z6, Z6
+	VSUBPS     Z3, Z5, Z5
+	VMULPS     Z4, Z5, Z5
+	VSUBPS     Z3, Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VMOVAPS    Z5, Z3
+	VPERMT2PS  Z6, Z1, Z3
+	VPERMT2PS  Z6, Z2, Z5
+	VMOVUPS    Z3, (R8)
+	VMOVUPS    Z5, (R8)(DI*1)
+	MOVL       64(CX), R9
+	ANDL       $-16, R9
+	VMOVUPS    64(CX), Z3
+	VPERMPS    (DX)(R9*4), Z3, Z4
+	VPERMPS    (BX)(R9*4), Z3, Z3
+	VPMOVZXBD  16(AX), Z5
+	VPSRLD     $0x04, Z5, Z6
+	VPERMPS    Z0, Z5, Z5
+	VPERMPS    Z0, Z6, Z6
+	VSUBPS     Z3, Z5, Z5
+	VMULPS     Z4, Z5, Z5
+	VSUBPS     Z3, Z6, Z6
+	VMULPS     Z4, Z6, Z6
+	VMOVAPS    Z5, Z3
+	VPERMT2PS  Z6, Z1, Z3
+	VPERMT2PS  Z6, Z2, Z5
+	VMOVUPS    Z3, 64(R8)
+	VMOVUPS    Z5, 64(R8)(DI*1)
+	ADDQ       $0x00000020, AX
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000080, R8
+	DECQ       SI
+	JNE        stripe63
+
+end64:
+	MOVQ        rest+112(FP), SI
+	TESTQ       SI, SI
+	JEQ         whole66
+	VXORPS      X3, X3, X3
+	VMOVUPS     Z3, 64(R8)
+	VMOVUPS     Z3, 64(R8)(DI*1)
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	MOVL        (CX), R9
+	ANDL        $-16, R9
+	VMOVUPS     (CX), Z3
+	VPERMPS     (DX)(R9*4), Z3, Z4
+	VPERMPS     (BX)(R9*4), Z3, Z3
+	VPMOVZXBD.Z (AX), K1, Z5
+	VPSRLD      $0x04, Z5, Z6
+	VPERMPS     Z0, Z5, Z5
+	VPERMPS     Z0, Z6, Z6
+	VSUBPS      Z3, Z5, Z5
+	VMULPS      Z4, Z5, Z5
+	VSUBPS      Z3, Z6, Z6
+	VMULPS      Z4, Z6, Z6
+	VMOVAPS.Z   Z5, K1, Z5
+	VMOVAPS.Z   Z6, K2, Z6
+	VMOVAPS     Z5, Z3
+	VPERMT2PS   Z6, Z1, Z3
+	VPERMT2PS   Z6, Z2, Z5
+	VMOVUPS     Z3, (R8)
+	VMOVUPS     Z5, (R8)(DI*1)
+	TESTQ       SI, SI
+	JEQ         whole66
+	KMOVW       SI, K1
+	SHRQ        $0x10, SI
+	KMOVW       SI, K2
+	SHRQ        $0x10, SI
+	MOVL        64(CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     64(CX), Z3
+	VPERMPS     (DX)(SI*4), Z3, Z4
+	VPERMPS     (BX)(SI*4), Z3, Z3
+	VPMOVZXBD.Z 16(AX), K1, Z5
+	VPSRLD      $0x04, Z5, Z6
+	VPERMPS     Z0, Z5, Z5
+	VPERMPS     Z0, Z6, Z6
+	VSUBPS      Z3, Z5, Z5
+	VMULPS      Z4, Z5, Z5
+	VSUBPS      Z3, Z6, Z6
+	VMULPS      Z4, Z6, Z6
+	VMOVAPS.Z   Z5, K1, Z5
+	VMOVAPS.Z   Z6, K2, Z6
+	VMOVAPS     Z5, Z3
+	VPERMT2PS   Z6, Z1, Z3
+	VPERMT2PS   Z6, Z2, Z5
+	VMOVUPS     Z3, 64(R8)
+	VMOVUPS     Z5, 64(R8)(DI*1)
+
+whole66:
+	JMP made62
+
+none61:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-16, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end68
+
+stripe67:
+	PREFETCHT0 1024(AX)
+	MOVL       (CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    (CX), Z3
+	VPERMPS    (DX)(BX*4), Z3, Z3
+	VPMOVZXBD  (AX), Z4
+	VPSRLD     $0x04, Z4, Z5
+	VPERMPS    Z0, Z4, Z4
+	VPERMPS    Z0, Z5, Z5
+	VMULPS     Z3, Z4, Z4
+	VMULPS     Z3, Z5, Z5
+	VMOVAPS    Z4, Z3
+	VPERMT2PS  Z5, Z1, Z3
+	VPERMT2PS  Z5, Z2, Z4
+	VMOVUPS    Z3, (R8)
+	VMOVUPS    Z4, (R8)(DI*1)
+	MOVL       64(CX), BX
+	ANDL       $-16, BX
+	VMOVUPS    64(CX), Z3
+	VPERMPS    (DX)(BX*4), Z3, Z3
+	VPMOVZXBD  16(AX), Z4
+	VPSRLD     $0x04, Z4, Z5
+	VPERMPS    Z0, Z4, Z4
+	VPERMPS    Z0, Z5, Z5
+	VMULPS     Z3, Z4, Z4
+	VMULPS     Z3, Z5, Z5
+	VMOVAPS    Z4, Z3
+	VPERMT2PS  Z5, Z1, Z3
+	VPERMT2PS  Z5, Z2, Z4
+	VMOVUPS    Z3, 64(R8)
+	VMOVUPS    Z4, 64(R8)(DI*1)
+	ADDQ       $0x00000020, AX
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000080, R8
+	DECQ       SI
+	JNE        stripe67
+
+end68:
+	MOVQ        rest+112(FP), BX
+	TESTQ       BX, BX
+	JEQ         whole70
+	VXORPS      X3, X3, X3
+	VMOVUPS     Z3, 64(R8)
+	VMOVUPS     Z3, 64(R8)(DI*1)
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	MOVL        (CX), SI
+	ANDL        $-16, SI
+	VMOVUPS     (CX), Z3
+	VPERMPS     (DX)(SI*4), Z3, Z3
+	VPMOVZXBD.Z (AX), K1, Z4
+	VPSRLD      $0x04, Z4, Z5
+	VPERMPS     Z0, Z4, Z4
+	VPERMPS     Z0, Z5, Z5
+	VMULPS      Z3, Z4, Z4
+	VMULPS      Z3, Z5, Z5
+	VMOVAPS.Z   Z4, K1, Z4
+	VMOVAPS.Z   Z5, K2, Z5
+	VMOVAPS     Z4, Z3
+	VPERMT2PS   Z5, Z1, Z3
+	VPERMT2PS   Z5, Z2, Z4
+	VMOVUPS     Z3, (R8)
+	VMOVUPS     Z4, (R8)(DI*1)
+	TESTQ       BX, BX
+	JEQ         whole70
+	KMOVW       BX, K1
+	SHRQ        $0x10, BX
+	KMOVW       BX, K2
+	SHRQ        $0x10, BX
+	MOVL        64(CX), BX
+	ANDL        $-16, BX
+	VMOVUPS     64(CX), Z3
+	VPERMPS     (DX)(BX*4), Z3, Z3
+	VPMOVZXBD.Z 16(AX), K1, Z4
+	VPSRLD      $0x04, Z4, Z5
+	VPERMPS     Z0, Z4, Z4
+	VPERMPS     Z0, Z5, Z5
+	VMULPS      Z3, Z4, Z4
+	VMULPS      Z3, Z5, Z5
+	VMOVAPS.Z   Z4, K1, Z4
+	VMOVAPS.Z   Z5, K2, Z5
+	VMOVAPS     Z4, Z3
+	VPERMT2PS   Z5, Z1, Z3
+	VPERMT2PS   Z5, Z2, Z4
+	VMOVUPS     Z3, 64(R8)
+	VMOVUPS     Z4, 64(R8)(DI*1)
+
+whole70:
+made62:
+	DECQ columns+80(FP)
+	JLE  end71
+	MOVQ qRow+88(FP), AX
+	ADDQ q+0(FP), AX
+	MOVQ AX, q+0(FP)
+	MOVQ scaleRow+96(FP), DX
+	ADDQ scale+32(FP), DX
+	MOVQ DX, scale+32(FP)
+	MOVQ zeroRow+104(FP), BX
+	ADDQ zero+40(FP), BX
+	MOVQ BX, zero+40(FP)
+	MOVQ toRow+64(FP), CX
+	ADDQ to+56(FP), CX
+	MOVQ CX, to+56(FP)
+	MOVQ steps+8(FP), SI
+	JMP  column60
+
+end71:
+	VZEROUPPER
+	RET
+
+// func weightStripesAVX2S8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·weightStripesAVX2S8(SB), NOSPLIT, $0-128
+TEXT ·weightStripesAVX2S8(SB), NOSPLIT, $0-136
 	MOVQ   q+0(FP), AX
-	MOVQ   scale+24(FP), SI
-	MOVQ   zero+32(FP), DI
-	MOVQ   steps+8(FP), R8
-	XORQ   DX, DX
+	MOVQ   scale+32(FP), BX
+	MOVQ   zero+40(FP), SI
+	MOVQ   steps+8(FP), DI
 	MOVQ   shift+16(FP), CX
-	MOVQ   $0x00000001, BX
-	SHLQ   CL, BX
-	INCQ   BX
-	SHRQ   $0x01, BX
-	MOVQ   x+48(FP), R9
-	MOVQ   rows+64(FP), R10
-	MOVQ   lanes+72(FP), R10
-	MOVQ   more+80(FP), R11
+	MOVQ   $0x00000001, R8
+	SHLQ   CL, R8
+	INCQ   R8
+	SHRQ   $0x01, R8
+	MOVQ   x+56(FP), R9
+	MOVQ   rows+72(FP), DX
+	MOVQ   lanes+80(FP), R10
+	MOVQ   more+88(FP), R11
 	VXORPS X4, X4, X4
-	MOVQ   xRow+56(FP), R12
+	MOVQ   xRow+64(FP), DX
 
 column1:
 	TESTQ   R11, R11
@@ -3865,26 +9234,27 @@ begin2:
 
 begun3:
 	MOVQ  R9, R12
-	TESTQ DI, DI
+	TESTQ SI, SI
 	JEQ   none4
+	XORQ  DX, DX
 
 group8:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end7
-	MOVQ         BX, R13
-	CMPQ         R13, R8
-	CMOVQGT      R8, R13
-	SUBQ         R13, R8
+	MOVQ         R8, R13
+	CMPQ         R13, DI
+	CMOVQGT      DI, R13
+	SUBQ         R13, DI
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Y0
-	VBROADCASTSS (DI)(R14*4), Y1
+	VBROADCASTSS (BX)(R14*4), Y0
+	VBROADCASTSS (SI)(R14*4), Y1
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Y2
-	VBROADCASTSS (DI)(R14*4), Y3
+	VBROADCASTSS (BX)(R14*4), Y2
+	VBROADCASTSS (SI)(R14*4), Y3
 	LEAQ         -2(DX)(R13*2), DX
 
 stripe6:
@@ -3944,27 +9314,132 @@ stripe6:
 	JMP        group8
 
 end7:
+	MOVQ         rest+128(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole9
+	VMOVD        DI, X2
+	VPBROADCASTD X2, Y2
+	SHRQ         $0x20, DI
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (BX)(R13*4), Y0
+	VBROADCASTSS (SI)(R13*4), Y1
+	VPMOVSXBD    (AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y13, Y3, Y3
+	VMULPS       (R12), Y3, Y3
+	VADDPS       Y3, Y5, Y5
+	VPMOVSXBD    8(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y13, Y3, Y3
+	VMULPS       32(R12), Y3, Y3
+	VADDPS       Y3, Y6, Y6
+	VPMOVSXBD    16(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y13, Y3, Y3
+	VMULPS       64(R12), Y3, Y3
+	VADDPS       Y3, Y7, Y7
+	VPMOVSXBD    24(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y0, Y3, Y3
+	VMULPS       96(R12), Y3, Y0
+	VADDPS       Y0, Y8, Y8
+	TESTQ        DI, DI
+	JEQ          whole9
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	VBROADCASTSS (BX)(DI*4), Y2
+	VBROADCASTSS (SI)(DI*4), Y3
+	VPMOVSXBD    32(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y13, Y1, Y1
+	VMULPS       128(R12), Y1, Y1
+	VADDPS       Y1, Y9, Y9
+	VPMOVSXBD    40(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y13, Y1, Y1
+	VMULPS       160(R12), Y1, Y1
+	VADDPS       Y1, Y10, Y10
+	VPMOVSXBD    48(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y13, Y1, Y1
+	VMULPS       192(R12), Y1, Y1
+	VADDPS       Y1, Y11, Y11
+	VPMOVSXBD    56(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMULPS       224(R12), Y1, Y0
+	VADDPS       Y0, Y12, Y12
+
+whole9:
 	JMP made5
 
 none4:
-group11:
-	TESTQ        R8, R8
-	JLE          end10
-	MOVQ         BX, DI
-	CMPQ         DI, R8
-	CMOVQGT      R8, DI
-	SUBQ         DI, R8
-	MOVQ         DX, R13
-	SHRQ         CL, R13
-	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Y0
-	MOVQ         DX, R13
-	SHRQ         CL, R13
-	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Y2
-	LEAQ         -2(DX)(DI*2), DX
+	XORQ DX, DX
 
-stripe9:
+group12:
+	TESTQ        DI, DI
+	JLE          end11
+	MOVQ         R8, SI
+	CMPQ         SI, DI
+	CMOVQGT      DI, SI
+	SUBQ         SI, DI
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (BX)(R13*4), Y0
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (BX)(R13*4), Y2
+	LEAQ         -2(DX)(SI*2), DX
+
+stripe10:
 	PREFETCHT0 2048(AX)
 	VPMOVSXBD  (AX), Y1
 	VCVTDQ2PS  Y1, Y1
@@ -4008,11 +9483,104 @@ stripe9:
 	VADDPS     Y1, Y12, Y12
 	ADDQ       $0x00000040, AX
 	ADDQ       $0x00000100, R12
-	DECQ       DI
-	JNE        stripe9
-	JMP        group11
+	DECQ       SI
+	JNE        stripe10
+	JMP        group12
 
-end10:
+end11:
+	MOVQ         rest+128(FP), SI
+	TESTQ        SI, SI
+	JEQ          whole13
+	VMOVD        SI, X1
+	VPBROADCASTD X1, Y1
+	SHRQ         $0x20, SI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	VBROADCASTSS (BX)(DI*4), Y0
+	VPMOVSXBD    (AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y3, Y2, Y2
+	VMULPS       (R12), Y2, Y2
+	VADDPS       Y2, Y5, Y5
+	VPMOVSXBD    8(AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y3, Y2, Y2
+	VMULPS       32(R12), Y2, Y2
+	VADDPS       Y2, Y6, Y6
+	VPMOVSXBD    16(AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y3, Y2, Y2
+	VMULPS       64(R12), Y2, Y2
+	VADDPS       Y2, Y7, Y7
+	VPMOVSXBD    24(AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y0, Y2, Y2
+	VMULPS       96(R12), Y2, Y0
+	VADDPS       Y0, Y8, Y8
+	TESTQ        SI, SI
+	JEQ          whole13
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, SI
+	MOVQ         DX, SI
+	SHRQ         CL, SI
+	INCQ         DX
+	VBROADCASTSS (BX)(SI*4), Y2
+	VPMOVSXBD    32(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y3, Y1, Y1
+	VMULPS       128(R12), Y1, Y1
+	VADDPS       Y1, Y9, Y9
+	VPMOVSXBD    40(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y3, Y1, Y1
+	VMULPS       160(R12), Y1, Y1
+	VADDPS       Y1, Y10, Y10
+	VPMOVSXBD    48(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y3, Y1, Y1
+	VMULPS       192(R12), Y1, Y1
+	VADDPS       Y1, Y11, Y11
+	VPMOVSXBD    56(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMULPS       224(R12), Y1, Y0
+	VADDPS       Y0, Y12, Y12
+
+whole13:
 made5:
 	VMOVUPS Y5, (R10)
 	VMOVUPS Y6, 32(R10)
@@ -4022,82 +9590,96 @@ made5:
 	VMOVUPS Y10, 160(R10)
 	VMOVUPS Y11, 192(R10)
 	VMOVUPS Y12, 224(R10)
-	DECQ    columns+88(FP)
-	JLE     end12
-	MOVQ    qRow+96(FP), AX
+	ADDQ    $0x00000100, R10
+	DECQ    columns+96(FP)
+	JLE     end14
+	MOVQ    qRow+104(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
-	MOVQ    scaleRow+104(FP), SI
-	ADDQ    scale+24(FP), SI
-	MOVQ    SI, scale+24(FP)
-	MOVQ    zeroRow+112(FP), DI
-	ADDQ    zero+32(FP), DI
-	MOVQ    DI, zero+32(FP)
-	ADDQ    $0x00000100, R10
-	MOVQ    steps+8(FP), R8
-	XORQ    DX, DX
+	MOVQ    scaleRow+112(FP), BX
+	ADDQ    scale+32(FP), BX
+	MOVQ    BX, scale+32(FP)
+	MOVQ    zeroRow+120(FP), SI
+	ADDQ    zero+40(FP), SI
+	MOVQ    SI, zero+40(FP)
+	MOVQ    steps+8(FP), DI
 	JMP     column1
 
-end12:
+end14:
 	VZEROUPPER
 	RET
 
-// func packWeightsAVX2S8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·packWeightsAVX2S8(SB), NOSPLIT, $0-72
-	MOVQ q+0(FP), AX
-	MOVQ scale+24(FP), SI
-	MOVQ zero+32(FP), DI
-	MOVQ steps+8(FP), R8
-	XORQ DX, DX
-	MOVQ shift+16(FP), CX
-	MOVQ $0x00000001, BX
-	SHLQ CL, BX
-	INCQ BX
-	SHRQ $0x01, BX
-	MOVQ to+48(FP), R9
-	MOVQ apart+56(FP), R10
-	LEAQ (R9)(R10*2), R11
-	ADDQ R10, R11
-	LEAQ (R11)(R10*2), R12
-	ADDQ R10, R12
+DATA ends<>+0(SB)/4, $0x0000001f
+DATA ends<>+4(SB)/4, $0x0000001e
+DATA ends<>+8(SB)/4, $0x0000001d
+DATA ends<>+12(SB)/4, $0x0000001c
+DATA ends<>+16(SB)/4, $0x0000001b
+DATA ends<>+20(SB)/4, $0x0000001a
+DATA ends<>+24(SB)/4, $0x00000019
+DATA ends<>+28(SB)/4, $0x00000018
+GLOBL ends<>(SB), RODATA|NOPTR, $32
 
-group3:
-	TESTQ        R8, R8
-	JLE          end2
-	MOVQ         BX, R13
-	CMPQ         R13, R8
-	CMOVQGT      R8, R13
-	SUBQ         R13, R8
+// func packWeightsAVX2S8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, to *float32, toRow int, apart int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·packWeightsAVX2S8(SB), NOSPLIT, $0-120
+	MOVQ q+0(FP), AX
+	MOVQ scale+32(FP), BX
+	MOVQ zero+40(FP), SI
+	MOVQ steps+8(FP), DI
+	MOVQ shift+16(FP), CX
+	MOVQ $0x00000001, R8
+	SHLQ CL, R8
+	INCQ R8
+	SHRQ $0x01, R8
+
+column15:
+	MOVQ  to+56(FP), DX
+	MOVQ  apart+72(FP), R9
+	MOVQ  DX, R10
+	LEAQ  (R10)(R9*2), R11
+	ADDQ  R9, R11
+	LEAQ  (R11)(R9*2), R12
+	ADDQ  R9, R12
+	TESTQ SI, SI
+	JEQ   none16
+	XORQ  DX, DX
+
+group20:
+	TESTQ        DI, DI
+	JLE          end19
+	MOVQ         R8, R13
+	CMPQ         R13, DI
+	CMOVQGT      DI, R13
+	SUBQ         R13, DI
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Y0
-	VBROADCASTSS (DI)(R14*4), Y1
+	VBROADCASTSS (BX)(R14*4), Y0
+	VBROADCASTSS (SI)(R14*4), Y1
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Y2
-	VBROADCASTSS (DI)(R14*4), Y3
+	VBROADCASTSS (BX)(R14*4), Y2
+	VBROADCASTSS (SI)(R14*4), Y3
 	LEAQ         -2(DX)(R13*2), DX
 
-stripe1:
+stripe18:
 	PREFETCHT0 2048(AX)
 	VPMOVSXBD  (AX), Y4
 	VCVTDQ2PS  Y4, Y4
 	VSUBPS     Y1, Y4, Y4
 	VMULPS     Y0, Y4, Y4
-	VMOVUPS    Y4, (R9)
+	VMOVUPS    Y4, (R10)
 	VPMOVSXBD  8(AX), Y4
 	VCVTDQ2PS  Y4, Y4
 	VSUBPS     Y1, Y4, Y4
 	VMULPS     Y0, Y4, Y4
-	VMOVUPS    Y4, (R11)(R10*1)
+	VMOVUPS    Y4, (R11)(R9*1)
 	VPMOVSXBD  16(AX), Y4
 	VCVTDQ2PS  Y4, Y4
 	VSUBPS     Y1, Y4, Y4
 	VMULPS     Y0, Y4, Y4
-	VMOVUPS    Y4, (R9)(R10*2)
+	VMOVUPS    Y4, (R10)(R9*2)
 	VPMOVSXBD  24(AX), Y4
 	VCVTDQ2PS  Y4, Y4
 	VSUBPS     Y1, Y4, Y4
@@ -4107,12 +9689,12 @@ stripe1:
 	VCVTDQ2PS  Y4, Y4
 	VSUBPS     Y3, Y4, Y4
 	VMULPS     Y2, Y4, Y4
-	VMOVUPS    Y4, (R9)(R10*1)
+	VMOVUPS    Y4, (R10)(R9*1)
 	VPMOVSXBD  40(AX), Y4
 	VCVTDQ2PS  Y4, Y4
 	VSUBPS     Y3, Y4, Y4
 	VMULPS     Y2, Y4, Y4
-	VMOVUPS    Y4, (R11)(R10*2)
+	VMOVUPS    Y4, (R11)(R9*2)
 	VPMOVSXBD  48(AX), Y4
 	VCVTDQ2PS  Y4, Y4
 	VSUBPS     Y3, Y4, Y4
@@ -4122,38 +9704,1298 @@ stripe1:
 	VCVTDQ2PS  Y4, Y4
 	VSUBPS     Y3, Y4, Y4
 	VMULPS     Y2, Y4, Y4
-	VMOVUPS    Y4, (R12)(R10*1)
+	VMOVUPS    Y4, (R12)(R9*1)
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x00000020, R9
+	ADDQ       $0x00000020, R10
 	ADDQ       $0x00000020, R11
 	ADDQ       $0x00000020, R12
 	DECQ       R13
-	JNE        stripe1
-	JMP        group3
+	JNE        stripe18
+	JMP        group20
 
-end2:
+end19:
+	MOVQ         rest+112(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole21
+	VXORPS       X0, X0, X0
+	VMOVUPS      Y0, (R10)(R9*1)
+	VMOVUPS      Y0, (R11)(R9*2)
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y0, (R12)(R9*1)
+	VMOVD        DI, X2
+	VPBROADCASTD X2, Y2
+	SHRQ         $0x20, DI
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (BX)(R13*4), Y0
+	VBROADCASTSS (SI)(R13*4), Y1
+	VPMOVSXBD    (AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (R10)
+	VPMOVSXBD    8(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (R11)(R9*1)
+	VPMOVSXBD    16(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (R10)(R9*2)
+	VPMOVSXBD    24(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y0, Y3, Y3
+	VMOVUPS      Y3, (R12)
+	TESTQ        DI, DI
+	JEQ          whole21
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	VBROADCASTSS (BX)(DI*4), Y2
+	VBROADCASTSS (SI)(DI*4), Y3
+	VPMOVSXBD    32(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y4, Y1, Y1
+	VMOVUPS      Y1, (R10)(R9*1)
+	VPMOVSXBD    40(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y4, Y1, Y1
+	VMOVUPS      Y1, (R11)(R9*2)
+	VPMOVSXBD    48(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y4, Y1, Y1
+	VMOVUPS      Y1, (R11)
+	VPMOVSXBD    56(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R12)(R9*1)
+
+whole21:
+	JMP made17
+
+none16:
+	XORQ DX, DX
+
+group24:
+	TESTQ        DI, DI
+	JLE          end23
+	MOVQ         R8, SI
+	CMPQ         SI, DI
+	CMOVQGT      DI, SI
+	SUBQ         SI, DI
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (BX)(R13*4), Y0
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (BX)(R13*4), Y2
+	LEAQ         -2(DX)(SI*2), DX
+
+stripe22:
+	PREFETCHT0 2048(AX)
+	VPMOVSXBD  (AX), Y1
+	VCVTDQ2PS  Y1, Y1
+	VMULPS     Y0, Y1, Y1
+	VMOVUPS    Y1, (R10)
+	VPMOVSXBD  8(AX), Y1
+	VCVTDQ2PS  Y1, Y1
+	VMULPS     Y0, Y1, Y1
+	VMOVUPS    Y1, (R11)(R9*1)
+	VPMOVSXBD  16(AX), Y1
+	VCVTDQ2PS  Y1, Y1
+	VMULPS     Y0, Y1, Y1
+	VMOVUPS    Y1, (R10)(R9*2)
+	VPMOVSXBD  24(AX), Y1
+	VCVTDQ2PS  Y1, Y1
+	VMULPS     Y0, Y1, Y1
+	VMOVUPS    Y1, (R12)
+	VPMOVSXBD  32(AX), Y1
+	VCVTDQ2PS  Y1, Y1
+	VMULPS     Y2, Y1, Y1
+	VMOVUPS    Y1, (R10)(R9*1)
+	VPMOVSXBD  40(AX), Y1
+	VCVTDQ2PS  Y1, Y1
+	VMULPS     Y2, Y1, Y1
+	VMOVUPS    Y1, (R11)(R9*2)
+	VPMOVSXBD  48(AX), Y1
+	VCVTDQ2PS  Y1, Y1
+	VMULPS     Y2, Y1, Y1
+	VMOVUPS    Y1, (R11)
+	VPMOVSXBD  56(AX), Y1
+	VCVTDQ2PS  Y1, Y1
+	VMULPS     Y2, Y1, Y1
+	VMOVUPS    Y1, (R12)(R9*1)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000020, R10
+	ADDQ       $0x00000020, R11
+	ADDQ       $0x00000020, R12
+	DECQ       SI
+	JNE        stripe22
+	JMP        group24
+
+end23:
+	MOVQ         rest+112(FP), SI
+	TESTQ        SI, SI
+	JEQ          whole25
+	VXORPS       X0, X0, X0
+	VMOVUPS      Y0, (R10)(R9*1)
+	VMOVUPS      Y0, (R11)(R9*2)
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y0, (R12)(R9*1)
+	VMOVD        SI, X1
+	VPBROADCASTD X1, Y1
+	SHRQ         $0x20, SI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	VBROADCASTSS (BX)(DI*4), Y0
+	VPMOVSXBD    (AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y3, Y2, Y2
+	VMOVUPS      Y2, (R10)
+	VPMOVSXBD    8(AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y3, Y2, Y2
+	VMOVUPS      Y2, (R11)(R9*1)
+	VPMOVSXBD    16(AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y3, Y2, Y2
+	VMOVUPS      Y2, (R10)(R9*2)
+	VPMOVSXBD    24(AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y0, Y2, Y2
+	VMOVUPS      Y2, (R12)
+	TESTQ        SI, SI
+	JEQ          whole25
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, SI
+	MOVQ         DX, SI
+	SHRQ         CL, SI
+	INCQ         DX
+	VBROADCASTSS (BX)(SI*4), Y2
+	VPMOVSXBD    32(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y3, Y1, Y1
+	VMOVUPS      Y1, (R10)(R9*1)
+	VPMOVSXBD    40(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y3, Y1, Y1
+	VMOVUPS      Y1, (R11)(R9*2)
+	VPMOVSXBD    48(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y3, Y1, Y1
+	VMOVUPS      Y1, (R11)
+	VPMOVSXBD    56(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R12)(R9*1)
+
+whole25:
+made17:
+	DECQ columns+80(FP)
+	JLE  end26
+	MOVQ qRow+88(FP), AX
+	ADDQ q+0(FP), AX
+	MOVQ AX, q+0(FP)
+	MOVQ scaleRow+96(FP), BX
+	ADDQ scale+32(FP), BX
+	MOVQ BX, scale+32(FP)
+	MOVQ zeroRow+104(FP), SI
+	ADDQ zero+40(FP), SI
+	MOVQ SI, zero+40(FP)
+	MOVQ toRow+64(FP), DX
+	ADDQ to+56(FP), DX
+	MOVQ DX, to+56(FP)
+	MOVQ steps+8(FP), DI
+	JMP  column15
+
+end26:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·weightStripesAVX2U8(SB), NOSPLIT, $0-128
+// func weightGroupsAVX2S8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+// Requires: AVX, AVX2, MMX+
+TEXT ·weightGroupsAVX2S8(SB), NOSPLIT, $0-136
 	MOVQ   q+0(FP), AX
-	MOVQ   scale+24(FP), SI
-	MOVQ   zero+32(FP), DI
-	MOVQ   steps+8(FP), R8
-	XORQ   DX, DX
+	MOVQ   scale+32(FP), DX
+	MOVQ   zero+40(FP), BX
+	MOVQ   steps+8(FP), SI
+	MOVQ   x+56(FP), DI
+	MOVQ   rows+72(FP), CX
+	MOVQ   lanes+80(FP), R8
+	MOVQ   more+88(FP), R9
+	VXORPS X0, X0, X0
+	MOVQ   xRow+64(FP), CX
+
+column1:
+	TESTQ   R9, R9
+	JEQ     begin2
+	VMOVUPS (R8), Y1
+	VMOVUPS 32(R8), Y2
+	VMOVUPS 64(R8), Y3
+	VMOVUPS 96(R8), Y4
+	VMOVUPS 128(R8), Y5
+	VMOVUPS 160(R8), Y6
+	VMOVUPS 192(R8), Y7
+	VMOVUPS 224(R8), Y8
+	JMP     begun3
+
+begin2:
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	VMOVAPS Y0, Y5
+	VMOVAPS Y0, Y6
+	VMOVAPS Y0, Y7
+	VMOVAPS Y0, Y8
+
+begun3:
+	MOVQ  DI, R10
+	TESTQ BX, BX
+	JEQ   none4
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), R11
+	ANDL  $-8, R11
+	SHLQ  $0x02, R11
+	SUBQ  R11, DX
+	SUBQ  R11, BX
+	TESTQ SI, SI
+	JLE   end7
+
+stripe6:
+	PREFETCHT0 2048(AX)
+	VPMOVSXBD  (AX), Y9
+	MOVL       (CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    (CX), Y10
+	VPERMPS    (DX)(R11*4), Y10, Y11
+	VPERMPS    (BX)(R11*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VSUBPS     Y10, Y9, Y9
+	VMULPS     Y11, Y9, Y9
+	VMULPS     (R10), Y9, Y9
+	VADDPS     Y9, Y1, Y1
+	VPMOVSXBD  8(AX), Y9
+	MOVL       32(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    32(CX), Y10
+	VPERMPS    (DX)(R11*4), Y10, Y11
+	VPERMPS    (BX)(R11*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VSUBPS     Y10, Y9, Y9
+	VMULPS     Y11, Y9, Y9
+	VMULPS     32(R10), Y9, Y9
+	VADDPS     Y9, Y2, Y2
+	VPMOVSXBD  16(AX), Y9
+	MOVL       64(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    64(CX), Y10
+	VPERMPS    (DX)(R11*4), Y10, Y11
+	VPERMPS    (BX)(R11*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VSUBPS     Y10, Y9, Y9
+	VMULPS     Y11, Y9, Y9
+	VMULPS     64(R10), Y9, Y9
+	VADDPS     Y9, Y3, Y3
+	VPMOVSXBD  24(AX), Y9
+	MOVL       96(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    96(CX), Y10
+	VPERMPS    (DX)(R11*4), Y10, Y11
+	VPERMPS    (BX)(R11*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VSUBPS     Y10, Y9, Y9
+	VMULPS     Y11, Y9, Y9
+	VMULPS     96(R10), Y9, Y9
+	VADDPS     Y9, Y4, Y4
+	VPMOVSXBD  32(AX), Y9
+	MOVL       128(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    128(CX), Y10
+	VPERMPS    (DX)(R11*4), Y10, Y11
+	VPERMPS    (BX)(R11*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VSUBPS     Y10, Y9, Y9
+	VMULPS     Y11, Y9, Y9
+	VMULPS     128(R10), Y9, Y9
+	VADDPS     Y9, Y5, Y5
+	VPMOVSXBD  40(AX), Y9
+	MOVL       160(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    160(CX), Y10
+	VPERMPS    (DX)(R11*4), Y10, Y11
+	VPERMPS    (BX)(R11*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VSUBPS     Y10, Y9, Y9
+	VMULPS     Y11, Y9, Y9
+	VMULPS     160(R10), Y9, Y9
+	VADDPS     Y9, Y6, Y6
+	VPMOVSXBD  48(AX), Y9
+	MOVL       192(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    192(CX), Y10
+	VPERMPS    (DX)(R11*4), Y10, Y11
+	VPERMPS    (BX)(R11*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VSUBPS     Y10, Y9, Y9
+	VMULPS     Y11, Y9, Y9
+	VMULPS     192(R10), Y9, Y9
+	VADDPS     Y9, Y7, Y7
+	VPMOVSXBD  56(AX), Y9
+	MOVL       224(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    224(CX), Y10
+	VPERMPS    (DX)(R11*4), Y10, Y11
+	VPERMPS    (BX)(R11*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VSUBPS     Y10, Y9, Y9
+	VMULPS     Y11, Y9, Y9
+	VMULPS     224(R10), Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, R10
+	DECQ       SI
+	JNE        stripe6
+
+end7:
+	MOVQ         rest+128(FP), SI
+	TESTQ        SI, SI
+	JEQ          whole9
+	VMOVD        SI, X9
+	VPBROADCASTD X9, Y9
+	SHRQ         $0x20, SI
+	VPMOVSXBD    (AX), Y10
+	MOVL         (CX), R11
+	ANDL         $-8, R11
+	VMOVUPS      (CX), Y11
+	VPERMPS      (DX)(R11*4), Y11, Y12
+	VPERMPS      (BX)(R11*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y11, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       (R10), Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVSXBD    8(AX), Y10
+	MOVL         32(CX), R11
+	ANDL         $-8, R11
+	VMOVUPS      32(CX), Y11
+	VPERMPS      (DX)(R11*4), Y11, Y12
+	VPERMPS      (BX)(R11*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y11, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       32(R10), Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVSXBD    16(AX), Y10
+	MOVL         64(CX), R11
+	ANDL         $-8, R11
+	VMOVUPS      64(CX), Y11
+	VPERMPS      (DX)(R11*4), Y11, Y12
+	VPERMPS      (BX)(R11*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y11, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       64(R10), Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVSXBD    24(AX), Y10
+	MOVL         96(CX), R11
+	ANDL         $-8, R11
+	VMOVUPS      96(CX), Y11
+	VPERMPS      (DX)(R11*4), Y11, Y12
+	VPERMPS      (BX)(R11*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y11, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       96(R10), Y10, Y9
+	VADDPS       Y9, Y4, Y4
+	TESTQ        SI, SI
+	JEQ          whole9
+	VMOVD        SI, X9
+	VPBROADCASTD X9, Y9
+	SHRQ         $0x20, SI
+	VPMOVSXBD    32(AX), Y10
+	MOVL         128(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      128(CX), Y11
+	VPERMPS      (DX)(SI*4), Y11, Y12
+	VPERMPS      (BX)(SI*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y11, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       128(R10), Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVSXBD    40(AX), Y10
+	MOVL         160(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      160(CX), Y11
+	VPERMPS      (DX)(SI*4), Y11, Y12
+	VPERMPS      (BX)(SI*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y11, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       160(R10), Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVSXBD    48(AX), Y10
+	MOVL         192(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      192(CX), Y11
+	VPERMPS      (DX)(SI*4), Y11, Y12
+	VPERMPS      (BX)(SI*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y11, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       192(R10), Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	VPMOVSXBD    56(AX), Y10
+	MOVL         224(CX), AX
+	ANDL         $-8, AX
+	VMOVUPS      224(CX), Y11
+	VPERMPS      (DX)(AX*4), Y11, Y12
+	VPERMPS      (BX)(AX*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y11, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       224(R10), Y10, Y9
+	VADDPS       Y9, Y8, Y8
+
+whole9:
+	JMP made5
+
+none4:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-8, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end11
+
+stripe10:
+	PREFETCHT0 2048(AX)
+	VPMOVSXBD  (AX), Y9
+	MOVL       (CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    (CX), Y10
+	VPERMPS    (DX)(BX*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y10, Y9, Y9
+	VMULPS     (R10), Y9, Y9
+	VADDPS     Y9, Y1, Y1
+	VPMOVSXBD  8(AX), Y9
+	MOVL       32(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    32(CX), Y10
+	VPERMPS    (DX)(BX*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y10, Y9, Y9
+	VMULPS     32(R10), Y9, Y9
+	VADDPS     Y9, Y2, Y2
+	VPMOVSXBD  16(AX), Y9
+	MOVL       64(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    64(CX), Y10
+	VPERMPS    (DX)(BX*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y10, Y9, Y9
+	VMULPS     64(R10), Y9, Y9
+	VADDPS     Y9, Y3, Y3
+	VPMOVSXBD  24(AX), Y9
+	MOVL       96(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    96(CX), Y10
+	VPERMPS    (DX)(BX*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y10, Y9, Y9
+	VMULPS     96(R10), Y9, Y9
+	VADDPS     Y9, Y4, Y4
+	VPMOVSXBD  32(AX), Y9
+	MOVL       128(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    128(CX), Y10
+	VPERMPS    (DX)(BX*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y10, Y9, Y9
+	VMULPS     128(R10), Y9, Y9
+	VADDPS     Y9, Y5, Y5
+	VPMOVSXBD  40(AX), Y9
+	MOVL       160(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    160(CX), Y10
+	VPERMPS    (DX)(BX*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y10, Y9, Y9
+	VMULPS     160(R10), Y9, Y9
+	VADDPS     Y9, Y6, Y6
+	VPMOVSXBD  48(AX), Y9
+	MOVL       192(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    192(CX), Y10
+	VPERMPS    (DX)(BX*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y10, Y9, Y9
+	VMULPS     192(R10), Y9, Y9
+	VADDPS     Y9, Y7, Y7
+	VPMOVSXBD  56(AX), Y9
+	MOVL       224(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    224(CX), Y10
+	VPERMPS    (DX)(BX*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y10, Y9, Y9
+	VMULPS     224(R10), Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, R10
+	DECQ       SI
+	JNE        stripe10
+
+end11:
+	MOVQ         rest+128(FP), BX
+	TESTQ        BX, BX
+	JEQ          whole13
+	VMOVD        BX, X9
+	VPBROADCASTD X9, Y9
+	SHRQ         $0x20, BX
+	VPMOVSXBD    (AX), Y10
+	MOVL         (CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      (CX), Y11
+	VPERMPS      (DX)(SI*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       (R10), Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVSXBD    8(AX), Y10
+	MOVL         32(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      32(CX), Y11
+	VPERMPS      (DX)(SI*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       32(R10), Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVSXBD    16(AX), Y10
+	MOVL         64(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      64(CX), Y11
+	VPERMPS      (DX)(SI*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       64(R10), Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVSXBD    24(AX), Y10
+	MOVL         96(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      96(CX), Y11
+	VPERMPS      (DX)(SI*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       96(R10), Y10, Y9
+	VADDPS       Y9, Y4, Y4
+	TESTQ        BX, BX
+	JEQ          whole13
+	VMOVD        BX, X9
+	VPBROADCASTD X9, Y9
+	SHRQ         $0x20, BX
+	VPMOVSXBD    32(AX), Y10
+	MOVL         128(CX), BX
+	ANDL         $-8, BX
+	VMOVUPS      128(CX), Y11
+	VPERMPS      (DX)(BX*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       128(R10), Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVSXBD    40(AX), Y10
+	MOVL         160(CX), BX
+	ANDL         $-8, BX
+	VMOVUPS      160(CX), Y11
+	VPERMPS      (DX)(BX*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       160(R10), Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVSXBD    48(AX), Y10
+	MOVL         192(CX), BX
+	ANDL         $-8, BX
+	VMOVUPS      192(CX), Y11
+	VPERMPS      (DX)(BX*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       192(R10), Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	VPMOVSXBD    56(AX), Y10
+	MOVL         224(CX), AX
+	ANDL         $-8, AX
+	VMOVUPS      224(CX), Y11
+	VPERMPS      (DX)(AX*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       224(R10), Y10, Y9
+	VADDPS       Y9, Y8, Y8
+
+whole13:
+made5:
+	VMOVUPS Y1, (R8)
+	VMOVUPS Y2, 32(R8)
+	VMOVUPS Y3, 64(R8)
+	VMOVUPS Y4, 96(R8)
+	VMOVUPS Y5, 128(R8)
+	VMOVUPS Y6, 160(R8)
+	VMOVUPS Y7, 192(R8)
+	VMOVUPS Y8, 224(R8)
+	ADDQ    $0x00000100, R8
+	DECQ    columns+96(FP)
+	JLE     end14
+	MOVQ    qRow+104(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+112(FP), DX
+	ADDQ    scale+32(FP), DX
+	MOVQ    DX, scale+32(FP)
+	MOVQ    zeroRow+120(FP), BX
+	ADDQ    zero+40(FP), BX
+	MOVQ    BX, zero+40(FP)
+	MOVQ    steps+8(FP), SI
+	JMP     column1
+
+end14:
+	VZEROUPPER
+	RET
+
+// func packGroupsAVX2S8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, to *float32, toRow int, apart int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+// Requires: AVX, AVX2, MMX+
+TEXT ·packGroupsAVX2S8(SB), NOSPLIT, $0-120
+	MOVQ q+0(FP), AX
+	MOVQ scale+32(FP), DX
+	MOVQ zero+40(FP), BX
+	MOVQ steps+8(FP), SI
+
+column15:
+	MOVQ  to+56(FP), CX
+	MOVQ  apart+72(FP), DI
+	MOVQ  CX, R8
+	LEAQ  (R8)(DI*2), R9
+	ADDQ  DI, R9
+	LEAQ  (R9)(DI*2), R10
+	ADDQ  DI, R10
+	TESTQ BX, BX
+	JEQ   none16
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), R11
+	ANDL  $-8, R11
+	SHLQ  $0x02, R11
+	SUBQ  R11, DX
+	SUBQ  R11, BX
+	TESTQ SI, SI
+	JLE   end19
+
+stripe18:
+	PREFETCHT0 2048(AX)
+	VPMOVSXBD  (AX), Y0
+	MOVL       (CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    (CX), Y1
+	VPERMPS    (DX)(R11*4), Y1, Y2
+	VPERMPS    (BX)(R11*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VSUBPS     Y1, Y0, Y0
+	VMULPS     Y2, Y0, Y0
+	VMOVUPS    Y0, (R8)
+	VPMOVSXBD  8(AX), Y0
+	MOVL       32(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    32(CX), Y1
+	VPERMPS    (DX)(R11*4), Y1, Y2
+	VPERMPS    (BX)(R11*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VSUBPS     Y1, Y0, Y0
+	VMULPS     Y2, Y0, Y0
+	VMOVUPS    Y0, (R9)(DI*1)
+	VPMOVSXBD  16(AX), Y0
+	MOVL       64(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    64(CX), Y1
+	VPERMPS    (DX)(R11*4), Y1, Y2
+	VPERMPS    (BX)(R11*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VSUBPS     Y1, Y0, Y0
+	VMULPS     Y2, Y0, Y0
+	VMOVUPS    Y0, (R8)(DI*2)
+	VPMOVSXBD  24(AX), Y0
+	MOVL       96(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    96(CX), Y1
+	VPERMPS    (DX)(R11*4), Y1, Y2
+	VPERMPS    (BX)(R11*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VSUBPS     Y1, Y0, Y0
+	VMULPS     Y2, Y0, Y0
+	VMOVUPS    Y0, (R10)
+	VPMOVSXBD  32(AX), Y0
+	MOVL       128(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    128(CX), Y1
+	VPERMPS    (DX)(R11*4), Y1, Y2
+	VPERMPS    (BX)(R11*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VSUBPS     Y1, Y0, Y0
+	VMULPS     Y2, Y0, Y0
+	VMOVUPS    Y0, (R8)(DI*1)
+	VPMOVSXBD  40(AX), Y0
+	MOVL       160(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    160(CX), Y1
+	VPERMPS    (DX)(R11*4), Y1, Y2
+	VPERMPS    (BX)(R11*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VSUBPS     Y1, Y0, Y0
+	VMULPS     Y2, Y0, Y0
+	VMOVUPS    Y0, (R9)(DI*2)
+	VPMOVSXBD  48(AX), Y0
+	MOVL       192(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    192(CX), Y1
+	VPERMPS    (DX)(R11*4), Y1, Y2
+	VPERMPS    (BX)(R11*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VSUBPS     Y1, Y0, Y0
+	VMULPS     Y2, Y0, Y0
+	VMOVUPS    Y0, (R9)
+	VPMOVSXBD  56(AX), Y0
+	MOVL       224(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    224(CX), Y1
+	VPERMPS    (DX)(R11*4), Y1, Y2
+	VPERMPS    (BX)(R11*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VSUBPS     Y1, Y0, Y0
+	VMULPS     Y2, Y0, Y0
+	VMOVUPS    Y0, (R10)(DI*1)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000020, R8
+	ADDQ       $0x00000020, R9
+	ADDQ       $0x00000020, R10
+	DECQ       SI
+	JNE        stripe18
+
+end19:
+	MOVQ         rest+112(FP), SI
+	TESTQ        SI, SI
+	JEQ          whole21
+	VXORPS       X0, X0, X0
+	VMOVUPS      Y0, (R8)(DI*1)
+	VMOVUPS      Y0, (R9)(DI*2)
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y0, (R10)(DI*1)
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, SI
+	VPMOVSXBD    (AX), Y1
+	MOVL         (CX), R11
+	ANDL         $-8, R11
+	VMOVUPS      (CX), Y2
+	VPERMPS      (DX)(R11*4), Y2, Y3
+	VPERMPS      (BX)(R11*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y2, Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R8)
+	VPMOVSXBD    8(AX), Y1
+	MOVL         32(CX), R11
+	ANDL         $-8, R11
+	VMOVUPS      32(CX), Y2
+	VPERMPS      (DX)(R11*4), Y2, Y3
+	VPERMPS      (BX)(R11*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y2, Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R9)(DI*1)
+	VPMOVSXBD    16(AX), Y1
+	MOVL         64(CX), R11
+	ANDL         $-8, R11
+	VMOVUPS      64(CX), Y2
+	VPERMPS      (DX)(R11*4), Y2, Y3
+	VPERMPS      (BX)(R11*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y2, Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R8)(DI*2)
+	VPMOVSXBD    24(AX), Y1
+	MOVL         96(CX), R11
+	ANDL         $-8, R11
+	VMOVUPS      96(CX), Y2
+	VPERMPS      (DX)(R11*4), Y2, Y3
+	VPERMPS      (BX)(R11*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y2, Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R10)
+	TESTQ        SI, SI
+	JEQ          whole21
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, SI
+	VPMOVSXBD    32(AX), Y1
+	MOVL         128(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      128(CX), Y2
+	VPERMPS      (DX)(SI*4), Y2, Y3
+	VPERMPS      (BX)(SI*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y2, Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R8)(DI*1)
+	VPMOVSXBD    40(AX), Y1
+	MOVL         160(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      160(CX), Y2
+	VPERMPS      (DX)(SI*4), Y2, Y3
+	VPERMPS      (BX)(SI*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y2, Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R9)(DI*2)
+	VPMOVSXBD    48(AX), Y1
+	MOVL         192(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      192(CX), Y2
+	VPERMPS      (DX)(SI*4), Y2, Y3
+	VPERMPS      (BX)(SI*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y2, Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R9)
+	VPMOVSXBD    56(AX), Y1
+	MOVL         224(CX), AX
+	ANDL         $-8, AX
+	VMOVUPS      224(CX), Y2
+	VPERMPS      (DX)(AX*4), Y2, Y3
+	VPERMPS      (BX)(AX*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y2, Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R10)(DI*1)
+
+whole21:
+	JMP made17
+
+none16:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-8, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end23
+
+stripe22:
+	PREFETCHT0 2048(AX)
+	VPMOVSXBD  (AX), Y0
+	MOVL       (CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    (CX), Y1
+	VPERMPS    (DX)(BX*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VMULPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (R8)
+	VPMOVSXBD  8(AX), Y0
+	MOVL       32(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    32(CX), Y1
+	VPERMPS    (DX)(BX*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VMULPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (R9)(DI*1)
+	VPMOVSXBD  16(AX), Y0
+	MOVL       64(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    64(CX), Y1
+	VPERMPS    (DX)(BX*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VMULPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (R8)(DI*2)
+	VPMOVSXBD  24(AX), Y0
+	MOVL       96(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    96(CX), Y1
+	VPERMPS    (DX)(BX*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VMULPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (R10)
+	VPMOVSXBD  32(AX), Y0
+	MOVL       128(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    128(CX), Y1
+	VPERMPS    (DX)(BX*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VMULPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (R8)(DI*1)
+	VPMOVSXBD  40(AX), Y0
+	MOVL       160(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    160(CX), Y1
+	VPERMPS    (DX)(BX*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VMULPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (R9)(DI*2)
+	VPMOVSXBD  48(AX), Y0
+	MOVL       192(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    192(CX), Y1
+	VPERMPS    (DX)(BX*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VMULPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (R9)
+	VPMOVSXBD  56(AX), Y0
+	MOVL       224(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    224(CX), Y1
+	VPERMPS    (DX)(BX*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VMULPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (R10)(DI*1)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000020, R8
+	ADDQ       $0x00000020, R9
+	ADDQ       $0x00000020, R10
+	DECQ       SI
+	JNE        stripe22
+
+end23:
+	MOVQ         rest+112(FP), BX
+	TESTQ        BX, BX
+	JEQ          whole25
+	VXORPS       X0, X0, X0
+	VMOVUPS      Y0, (R8)(DI*1)
+	VMOVUPS      Y0, (R9)(DI*2)
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y0, (R10)(DI*1)
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, BX
+	VPMOVSXBD    (AX), Y1
+	MOVL         (CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      (CX), Y2
+	VPERMPS      (DX)(SI*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R8)
+	VPMOVSXBD    8(AX), Y1
+	MOVL         32(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      32(CX), Y2
+	VPERMPS      (DX)(SI*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R9)(DI*1)
+	VPMOVSXBD    16(AX), Y1
+	MOVL         64(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      64(CX), Y2
+	VPERMPS      (DX)(SI*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R8)(DI*2)
+	VPMOVSXBD    24(AX), Y1
+	MOVL         96(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      96(CX), Y2
+	VPERMPS      (DX)(SI*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R10)
+	TESTQ        BX, BX
+	JEQ          whole25
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, BX
+	VPMOVSXBD    32(AX), Y1
+	MOVL         128(CX), BX
+	ANDL         $-8, BX
+	VMOVUPS      128(CX), Y2
+	VPERMPS      (DX)(BX*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R8)(DI*1)
+	VPMOVSXBD    40(AX), Y1
+	MOVL         160(CX), BX
+	ANDL         $-8, BX
+	VMOVUPS      160(CX), Y2
+	VPERMPS      (DX)(BX*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R9)(DI*2)
+	VPMOVSXBD    48(AX), Y1
+	MOVL         192(CX), BX
+	ANDL         $-8, BX
+	VMOVUPS      192(CX), Y2
+	VPERMPS      (DX)(BX*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R9)
+	VPMOVSXBD    56(AX), Y1
+	MOVL         224(CX), AX
+	ANDL         $-8, AX
+	VMOVUPS      224(CX), Y2
+	VPERMPS      (DX)(AX*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R10)(DI*1)
+
+whole25:
+made17:
+	DECQ columns+80(FP)
+	JLE  end26
+	MOVQ qRow+88(FP), AX
+	ADDQ q+0(FP), AX
+	MOVQ AX, q+0(FP)
+	MOVQ scaleRow+96(FP), DX
+	ADDQ scale+32(FP), DX
+	MOVQ DX, scale+32(FP)
+	MOVQ zeroRow+104(FP), BX
+	ADDQ zero+40(FP), BX
+	MOVQ BX, zero+40(FP)
+	MOVQ toRow+64(FP), CX
+	ADDQ to+56(FP), CX
+	MOVQ CX, to+56(FP)
+	MOVQ steps+8(FP), SI
+	JMP  column15
+
+end26:
+	VZEROUPPER
+	RET
+
+// func weightStripesAVX2U8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·weightStripesAVX2U8(SB), NOSPLIT, $0-136
+	MOVQ   q+0(FP), AX
+	MOVQ   scale+32(FP), BX
+	MOVQ   zero+40(FP), SI
+	MOVQ   steps+8(FP), DI
 	MOVQ   shift+16(FP), CX
-	MOVQ   $0x00000001, BX
-	SHLQ   CL, BX
-	INCQ   BX
-	SHRQ   $0x01, BX
-	MOVQ   x+48(FP), R9
-	MOVQ   rows+64(FP), R10
-	MOVQ   lanes+72(FP), R10
-	MOVQ   more+80(FP), R11
+	MOVQ   $0x00000001, R8
+	SHLQ   CL, R8
+	INCQ   R8
+	SHRQ   $0x01, R8
+	MOVQ   x+56(FP), R9
+	MOVQ   rows+72(FP), DX
+	MOVQ   lanes+80(FP), R10
+	MOVQ   more+88(FP), R11
 	VXORPS X4, X4, X4
-	MOVQ   xRow+56(FP), R12
+	MOVQ   xRow+64(FP), DX
 
 column1:
 	TESTQ   R11, R11
@@ -4180,26 +11022,27 @@ begin2:
 
 begun3:
 	MOVQ  R9, R12
-	TESTQ DI, DI
+	TESTQ SI, SI
 	JEQ   none4
+	XORQ  DX, DX
 
 group8:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end7
-	MOVQ         BX, R13
-	CMPQ         R13, R8
-	CMOVQGT      R8, R13
-	SUBQ         R13, R8
+	MOVQ         R8, R13
+	CMPQ         R13, DI
+	CMOVQGT      DI, R13
+	SUBQ         R13, DI
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Y0
-	VBROADCASTSS (DI)(R14*4), Y1
+	VBROADCASTSS (BX)(R14*4), Y0
+	VBROADCASTSS (SI)(R14*4), Y1
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Y2
-	VBROADCASTSS (DI)(R14*4), Y3
+	VBROADCASTSS (BX)(R14*4), Y2
+	VBROADCASTSS (SI)(R14*4), Y3
 	LEAQ         -2(DX)(R13*2), DX
 
 stripe6:
@@ -4259,27 +11102,132 @@ stripe6:
 	JMP        group8
 
 end7:
+	MOVQ         rest+128(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole9
+	VMOVD        DI, X2
+	VPBROADCASTD X2, Y2
+	SHRQ         $0x20, DI
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (BX)(R13*4), Y0
+	VBROADCASTSS (SI)(R13*4), Y1
+	VPMOVZXBD    (AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y13, Y3, Y3
+	VMULPS       (R12), Y3, Y3
+	VADDPS       Y3, Y5, Y5
+	VPMOVZXBD    8(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y13, Y3, Y3
+	VMULPS       32(R12), Y3, Y3
+	VADDPS       Y3, Y6, Y6
+	VPMOVZXBD    16(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y13, Y3, Y3
+	VMULPS       64(R12), Y3, Y3
+	VADDPS       Y3, Y7, Y7
+	VPMOVZXBD    24(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y0, Y3, Y3
+	VMULPS       96(R12), Y3, Y0
+	VADDPS       Y0, Y8, Y8
+	TESTQ        DI, DI
+	JEQ          whole9
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	VBROADCASTSS (BX)(DI*4), Y2
+	VBROADCASTSS (SI)(DI*4), Y3
+	VPMOVZXBD    32(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y13, Y1, Y1
+	VMULPS       128(R12), Y1, Y1
+	VADDPS       Y1, Y9, Y9
+	VPMOVZXBD    40(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y13, Y1, Y1
+	VMULPS       160(R12), Y1, Y1
+	VADDPS       Y1, Y10, Y10
+	VPMOVZXBD    48(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y13, Y1, Y1
+	VMULPS       192(R12), Y1, Y1
+	VADDPS       Y1, Y11, Y11
+	VPMOVZXBD    56(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMULPS       224(R12), Y1, Y0
+	VADDPS       Y0, Y12, Y12
+
+whole9:
 	JMP made5
 
 none4:
-group11:
-	TESTQ        R8, R8
-	JLE          end10
-	MOVQ         BX, DI
-	CMPQ         DI, R8
-	CMOVQGT      R8, DI
-	SUBQ         DI, R8
-	MOVQ         DX, R13
-	SHRQ         CL, R13
-	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Y0
-	MOVQ         DX, R13
-	SHRQ         CL, R13
-	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Y2
-	LEAQ         -2(DX)(DI*2), DX
+	XORQ DX, DX
 
-stripe9:
+group12:
+	TESTQ        DI, DI
+	JLE          end11
+	MOVQ         R8, SI
+	CMPQ         SI, DI
+	CMOVQGT      DI, SI
+	SUBQ         SI, DI
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (BX)(R13*4), Y0
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (BX)(R13*4), Y2
+	LEAQ         -2(DX)(SI*2), DX
+
+stripe10:
 	PREFETCHT0 2048(AX)
 	VPMOVZXBD  (AX), Y1
 	VCVTDQ2PS  Y1, Y1
@@ -4323,11 +11271,104 @@ stripe9:
 	VADDPS     Y1, Y12, Y12
 	ADDQ       $0x00000040, AX
 	ADDQ       $0x00000100, R12
-	DECQ       DI
-	JNE        stripe9
-	JMP        group11
+	DECQ       SI
+	JNE        stripe10
+	JMP        group12
 
-end10:
+end11:
+	MOVQ         rest+128(FP), SI
+	TESTQ        SI, SI
+	JEQ          whole13
+	VMOVD        SI, X1
+	VPBROADCASTD X1, Y1
+	SHRQ         $0x20, SI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	VBROADCASTSS (BX)(DI*4), Y0
+	VPMOVZXBD    (AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y3, Y2, Y2
+	VMULPS       (R12), Y2, Y2
+	VADDPS       Y2, Y5, Y5
+	VPMOVZXBD    8(AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y3, Y2, Y2
+	VMULPS       32(R12), Y2, Y2
+	VADDPS       Y2, Y6, Y6
+	VPMOVZXBD    16(AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y3, Y2, Y2
+	VMULPS       64(R12), Y2, Y2
+	VADDPS       Y2, Y7, Y7
+	VPMOVZXBD    24(AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y0, Y2, Y2
+	VMULPS       96(R12), Y2, Y0
+	VADDPS       Y0, Y8, Y8
+	TESTQ        SI, SI
+	JEQ          whole13
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, SI
+	MOVQ         DX, SI
+	SHRQ         CL, SI
+	INCQ         DX
+	VBROADCASTSS (BX)(SI*4), Y2
+	VPMOVZXBD    32(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y3, Y1, Y1
+	VMULPS       128(R12), Y1, Y1
+	VADDPS       Y1, Y9, Y9
+	VPMOVZXBD    40(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y3, Y1, Y1
+	VMULPS       160(R12), Y1, Y1
+	VADDPS       Y1, Y10, Y10
+	VPMOVZXBD    48(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y3, Y1, Y1
+	VMULPS       192(R12), Y1, Y1
+	VADDPS       Y1, Y11, Y11
+	VPMOVZXBD    56(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMULPS       224(R12), Y1, Y0
+	VADDPS       Y0, Y12, Y12
+
+whole13:
 made5:
 	VMOVUPS Y5, (R10)
 	VMOVUPS Y6, 32(R10)
@@ -4337,82 +11378,86 @@ made5:
 	VMOVUPS Y10, 160(R10)
 	VMOVUPS Y11, 192(R10)
 	VMOVUPS Y12, 224(R10)
-	DECQ    columns+88(FP)
-	JLE     end12
-	MOVQ    qRow+96(FP), AX
+	ADDQ    $0x00000100, R10
+	DECQ    columns+96(FP)
+	JLE     end14
+	MOVQ    qRow+104(FP), AX
 	ADDQ    q+0(FP), AX
 	MOVQ    AX, q+0(FP)
-	MOVQ    scaleRow+104(FP), SI
-	ADDQ    scale+24(FP), SI
-	MOVQ    SI, scale+24(FP)
-	MOVQ    zeroRow+112(FP), DI
-	ADDQ    zero+32(FP), DI
-	MOVQ    DI, zero+32(FP)
-	ADDQ    $0x00000100, R10
-	MOVQ    steps+8(FP), R8
-	XORQ    DX, DX
+	MOVQ    scaleRow+112(FP), BX
+	ADDQ    scale+32(FP), BX
+	MOVQ    BX, scale+32(FP)
+	MOVQ    zeroRow+120(FP), SI
+	ADDQ    zero+40(FP), SI
+	MOVQ    SI, zero+40(FP)
+	MOVQ    steps+8(FP), DI
 	JMP     column1
 
-end12:
+end14:
 	VZEROUPPER
 	RET
 
-// func packWeightsAVX2U8(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, to *float32, apart int, rest uint64)
+// func packWeightsAVX2U8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, to *float32, toRow int, apart int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
 // Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·packWeightsAVX2U8(SB), NOSPLIT, $0-72
+TEXT ·packWeightsAVX2U8(SB), NOSPLIT, $0-120
 	MOVQ q+0(FP), AX
-	MOVQ scale+24(FP), SI
-	MOVQ zero+32(FP), DI
-	MOVQ steps+8(FP), R8
-	XORQ DX, DX
+	MOVQ scale+32(FP), BX
+	MOVQ zero+40(FP), SI
+	MOVQ steps+8(FP), DI
 	MOVQ shift+16(FP), CX
-	MOVQ $0x00000001, BX
-	SHLQ CL, BX
-	INCQ BX
-	SHRQ $0x01, BX
-	MOVQ to+48(FP), R9
-	MOVQ apart+56(FP), R10
-	LEAQ (R9)(R10*2), R11
-	ADDQ R10, R11
-	LEAQ (R11)(R10*2), R12
-	ADDQ R10, R12
+	MOVQ $0x00000001, R8
+	SHLQ CL, R8
+	INCQ R8
+	SHRQ $0x01, R8
 
-group3:
-	TESTQ        R8, R8
-	JLE          end2
-	MOVQ         BX, R13
-	CMPQ         R13, R8
-	CMOVQGT      R8, R13
-	SUBQ         R13, R8
+column15:
+	MOVQ  to+56(FP), DX
+	MOVQ  apart+72(FP), R9
+	MOVQ  DX, R10
+	LEAQ  (R10)(R9*2), R11
+	ADDQ  R9, R11
+	LEAQ  (R11)(R9*2), R12
+	ADDQ  R9, R12
+	TESTQ SI, SI
+	JEQ   none16
+	XORQ  DX, DX
+
+group20:
+	TESTQ        DI, DI
+	JLE          end19
+	MOVQ         R8, R13
+	CMPQ         R13, DI
+	CMOVQGT      DI, R13
+	SUBQ         R13, DI
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Y0
-	VBROADCASTSS (DI)(R14*4), Y1
+	VBROADCASTSS (BX)(R14*4), Y0
+	VBROADCASTSS (SI)(R14*4), Y1
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Y2
-	VBROADCASTSS (DI)(R14*4), Y3
+	VBROADCASTSS (BX)(R14*4), Y2
+	VBROADCASTSS (SI)(R14*4), Y3
 	LEAQ         -2(DX)(R13*2), DX
 
-stripe1:
+stripe18:
 	PREFETCHT0 2048(AX)
 	VPMOVZXBD  (AX), Y4
 	VCVTDQ2PS  Y4, Y4
 	VSUBPS     Y1, Y4, Y4
 	VMULPS     Y0, Y4, Y4
-	VMOVUPS    Y4, (R9)
+	VMOVUPS    Y4, (R10)
 	VPMOVZXBD  8(AX), Y4
 	VCVTDQ2PS  Y4, Y4
 	VSUBPS     Y1, Y4, Y4
 	VMULPS     Y0, Y4, Y4
-	VMOVUPS    Y4, (R11)(R10*1)
+	VMOVUPS    Y4, (R11)(R9*1)
 	VPMOVZXBD  16(AX), Y4
 	VCVTDQ2PS  Y4, Y4
 	VSUBPS     Y1, Y4, Y4
 	VMULPS     Y0, Y4, Y4
-	VMOVUPS    Y4, (R9)(R10*2)
+	VMOVUPS    Y4, (R10)(R9*2)
 	VPMOVZXBD  24(AX), Y4
 	VCVTDQ2PS  Y4, Y4
 	VSUBPS     Y1, Y4, Y4
@@ -4422,12 +11467,12 @@ stripe1:
 	VCVTDQ2PS  Y4, Y4
 	VSUBPS     Y3, Y4, Y4
 	VMULPS     Y2, Y4, Y4
-	VMOVUPS    Y4, (R9)(R10*1)
+	VMOVUPS    Y4, (R10)(R9*1)
 	VPMOVZXBD  40(AX), Y4
 	VCVTDQ2PS  Y4, Y4
 	VSUBPS     Y3, Y4, Y4
 	VMULPS     Y2, Y4, Y4
-	VMOVUPS    Y4, (R11)(R10*2)
+	VMOVUPS    Y4, (R11)(R9*2)
 	VPMOVZXBD  48(AX), Y4
 	VCVTDQ2PS  Y4, Y4
 	VSUBPS     Y3, Y4, Y4
@@ -4437,38 +11482,1298 @@ stripe1:
 	VCVTDQ2PS  Y4, Y4
 	VSUBPS     Y3, Y4, Y4
 	VMULPS     Y2, Y4, Y4
-	VMOVUPS    Y4, (R12)(R10*1)
+	VMOVUPS    Y4, (R12)(R9*1)
 	ADDQ       $0x00000040, AX
-	ADDQ       $0x00000020, R9
+	ADDQ       $0x00000020, R10
 	ADDQ       $0x00000020, R11
 	ADDQ       $0x00000020, R12
 	DECQ       R13
-	JNE        stripe1
-	JMP        group3
+	JNE        stripe18
+	JMP        group20
 
-end2:
+end19:
+	MOVQ         rest+112(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole21
+	VXORPS       X0, X0, X0
+	VMOVUPS      Y0, (R10)(R9*1)
+	VMOVUPS      Y0, (R11)(R9*2)
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y0, (R12)(R9*1)
+	VMOVD        DI, X2
+	VPBROADCASTD X2, Y2
+	SHRQ         $0x20, DI
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (BX)(R13*4), Y0
+	VBROADCASTSS (SI)(R13*4), Y1
+	VPMOVZXBD    (AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (R10)
+	VPMOVZXBD    8(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (R11)(R9*1)
+	VPMOVZXBD    16(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y4, Y3, Y3
+	VMOVUPS      Y3, (R10)(R9*2)
+	VPMOVZXBD    24(AX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y2, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y0, Y3, Y3
+	VMOVUPS      Y3, (R12)
+	TESTQ        DI, DI
+	JEQ          whole21
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	VBROADCASTSS (BX)(DI*4), Y2
+	VBROADCASTSS (SI)(DI*4), Y3
+	VPMOVZXBD    32(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y4, Y1, Y1
+	VMOVUPS      Y1, (R10)(R9*1)
+	VPMOVZXBD    40(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y4, Y1, Y1
+	VMOVUPS      Y1, (R11)(R9*2)
+	VPMOVZXBD    48(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y4
+	VPSRAD       $0x1f, Y4, Y4
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y4, Y1, Y1
+	VMOVUPS      Y1, (R11)
+	VPMOVZXBD    56(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R12)(R9*1)
+
+whole21:
+	JMP made17
+
+none16:
+	XORQ DX, DX
+
+group24:
+	TESTQ        DI, DI
+	JLE          end23
+	MOVQ         R8, SI
+	CMPQ         SI, DI
+	CMOVQGT      DI, SI
+	SUBQ         SI, DI
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (BX)(R13*4), Y0
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (BX)(R13*4), Y2
+	LEAQ         -2(DX)(SI*2), DX
+
+stripe22:
+	PREFETCHT0 2048(AX)
+	VPMOVZXBD  (AX), Y1
+	VCVTDQ2PS  Y1, Y1
+	VMULPS     Y0, Y1, Y1
+	VMOVUPS    Y1, (R10)
+	VPMOVZXBD  8(AX), Y1
+	VCVTDQ2PS  Y1, Y1
+	VMULPS     Y0, Y1, Y1
+	VMOVUPS    Y1, (R11)(R9*1)
+	VPMOVZXBD  16(AX), Y1
+	VCVTDQ2PS  Y1, Y1
+	VMULPS     Y0, Y1, Y1
+	VMOVUPS    Y1, (R10)(R9*2)
+	VPMOVZXBD  24(AX), Y1
+	VCVTDQ2PS  Y1, Y1
+	VMULPS     Y0, Y1, Y1
+	VMOVUPS    Y1, (R12)
+	VPMOVZXBD  32(AX), Y1
+	VCVTDQ2PS  Y1, Y1
+	VMULPS     Y2, Y1, Y1
+	VMOVUPS    Y1, (R10)(R9*1)
+	VPMOVZXBD  40(AX), Y1
+	VCVTDQ2PS  Y1, Y1
+	VMULPS     Y2, Y1, Y1
+	VMOVUPS    Y1, (R11)(R9*2)
+	VPMOVZXBD  48(AX), Y1
+	VCVTDQ2PS  Y1, Y1
+	VMULPS     Y2, Y1, Y1
+	VMOVUPS    Y1, (R11)
+	VPMOVZXBD  56(AX), Y1
+	VCVTDQ2PS  Y1, Y1
+	VMULPS     Y2, Y1, Y1
+	VMOVUPS    Y1, (R12)(R9*1)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000020, R10
+	ADDQ       $0x00000020, R11
+	ADDQ       $0x00000020, R12
+	DECQ       SI
+	JNE        stripe22
+	JMP        group24
+
+end23:
+	MOVQ         rest+112(FP), SI
+	TESTQ        SI, SI
+	JEQ          whole25
+	VXORPS       X0, X0, X0
+	VMOVUPS      Y0, (R10)(R9*1)
+	VMOVUPS      Y0, (R11)(R9*2)
+	VMOVUPS      Y0, (R11)
+	VMOVUPS      Y0, (R12)(R9*1)
+	VMOVD        SI, X1
+	VPBROADCASTD X1, Y1
+	SHRQ         $0x20, SI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	VBROADCASTSS (BX)(DI*4), Y0
+	VPMOVZXBD    (AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y3, Y2, Y2
+	VMOVUPS      Y2, (R10)
+	VPMOVZXBD    8(AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y3, Y2, Y2
+	VMOVUPS      Y2, (R11)(R9*1)
+	VPMOVZXBD    16(AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y3, Y2, Y2
+	VMOVUPS      Y2, (R10)(R9*2)
+	VPMOVZXBD    24(AX), Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y1, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y0, Y2, Y2
+	VMOVUPS      Y2, (R12)
+	TESTQ        SI, SI
+	JEQ          whole25
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, SI
+	MOVQ         DX, SI
+	SHRQ         CL, SI
+	INCQ         DX
+	VBROADCASTSS (BX)(SI*4), Y2
+	VPMOVZXBD    32(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y3, Y1, Y1
+	VMOVUPS      Y1, (R10)(R9*1)
+	VPMOVZXBD    40(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y3, Y1, Y1
+	VMOVUPS      Y1, (R11)(R9*2)
+	VPMOVZXBD    48(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y3, Y1, Y1
+	VMOVUPS      Y1, (R11)
+	VPMOVZXBD    56(AX), Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R12)(R9*1)
+
+whole25:
+made17:
+	DECQ columns+80(FP)
+	JLE  end26
+	MOVQ qRow+88(FP), AX
+	ADDQ q+0(FP), AX
+	MOVQ AX, q+0(FP)
+	MOVQ scaleRow+96(FP), BX
+	ADDQ scale+32(FP), BX
+	MOVQ BX, scale+32(FP)
+	MOVQ zeroRow+104(FP), SI
+	ADDQ zero+40(FP), SI
+	MOVQ SI, zero+40(FP)
+	MOVQ toRow+64(FP), DX
+	ADDQ to+56(FP), DX
+	MOVQ DX, to+56(FP)
+	MOVQ steps+8(FP), DI
+	JMP  column15
+
+end26:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX2S4(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·weightStripesAVX2S4(SB), NOSPLIT, $0-128
+// func weightGroupsAVX2U8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+// Requires: AVX, AVX2, MMX+
+TEXT ·weightGroupsAVX2U8(SB), NOSPLIT, $0-136
 	MOVQ   q+0(FP), AX
-	MOVQ   scale+24(FP), SI
-	MOVQ   zero+32(FP), DI
-	MOVQ   steps+8(FP), R8
-	XORQ   DX, DX
+	MOVQ   scale+32(FP), DX
+	MOVQ   zero+40(FP), BX
+	MOVQ   steps+8(FP), SI
+	MOVQ   x+56(FP), DI
+	MOVQ   rows+72(FP), CX
+	MOVQ   lanes+80(FP), R8
+	MOVQ   more+88(FP), R9
+	VXORPS X0, X0, X0
+	MOVQ   xRow+64(FP), CX
+
+column1:
+	TESTQ   R9, R9
+	JEQ     begin2
+	VMOVUPS (R8), Y1
+	VMOVUPS 32(R8), Y2
+	VMOVUPS 64(R8), Y3
+	VMOVUPS 96(R8), Y4
+	VMOVUPS 128(R8), Y5
+	VMOVUPS 160(R8), Y6
+	VMOVUPS 192(R8), Y7
+	VMOVUPS 224(R8), Y8
+	JMP     begun3
+
+begin2:
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	VMOVAPS Y0, Y5
+	VMOVAPS Y0, Y6
+	VMOVAPS Y0, Y7
+	VMOVAPS Y0, Y8
+
+begun3:
+	MOVQ  DI, R10
+	TESTQ BX, BX
+	JEQ   none4
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), R11
+	ANDL  $-8, R11
+	SHLQ  $0x02, R11
+	SUBQ  R11, DX
+	SUBQ  R11, BX
+	TESTQ SI, SI
+	JLE   end7
+
+stripe6:
+	PREFETCHT0 2048(AX)
+	VPMOVZXBD  (AX), Y9
+	MOVL       (CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    (CX), Y10
+	VPERMPS    (DX)(R11*4), Y10, Y11
+	VPERMPS    (BX)(R11*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VSUBPS     Y10, Y9, Y9
+	VMULPS     Y11, Y9, Y9
+	VMULPS     (R10), Y9, Y9
+	VADDPS     Y9, Y1, Y1
+	VPMOVZXBD  8(AX), Y9
+	MOVL       32(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    32(CX), Y10
+	VPERMPS    (DX)(R11*4), Y10, Y11
+	VPERMPS    (BX)(R11*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VSUBPS     Y10, Y9, Y9
+	VMULPS     Y11, Y9, Y9
+	VMULPS     32(R10), Y9, Y9
+	VADDPS     Y9, Y2, Y2
+	VPMOVZXBD  16(AX), Y9
+	MOVL       64(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    64(CX), Y10
+	VPERMPS    (DX)(R11*4), Y10, Y11
+	VPERMPS    (BX)(R11*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VSUBPS     Y10, Y9, Y9
+	VMULPS     Y11, Y9, Y9
+	VMULPS     64(R10), Y9, Y9
+	VADDPS     Y9, Y3, Y3
+	VPMOVZXBD  24(AX), Y9
+	MOVL       96(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    96(CX), Y10
+	VPERMPS    (DX)(R11*4), Y10, Y11
+	VPERMPS    (BX)(R11*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VSUBPS     Y10, Y9, Y9
+	VMULPS     Y11, Y9, Y9
+	VMULPS     96(R10), Y9, Y9
+	VADDPS     Y9, Y4, Y4
+	VPMOVZXBD  32(AX), Y9
+	MOVL       128(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    128(CX), Y10
+	VPERMPS    (DX)(R11*4), Y10, Y11
+	VPERMPS    (BX)(R11*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VSUBPS     Y10, Y9, Y9
+	VMULPS     Y11, Y9, Y9
+	VMULPS     128(R10), Y9, Y9
+	VADDPS     Y9, Y5, Y5
+	VPMOVZXBD  40(AX), Y9
+	MOVL       160(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    160(CX), Y10
+	VPERMPS    (DX)(R11*4), Y10, Y11
+	VPERMPS    (BX)(R11*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VSUBPS     Y10, Y9, Y9
+	VMULPS     Y11, Y9, Y9
+	VMULPS     160(R10), Y9, Y9
+	VADDPS     Y9, Y6, Y6
+	VPMOVZXBD  48(AX), Y9
+	MOVL       192(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    192(CX), Y10
+	VPERMPS    (DX)(R11*4), Y10, Y11
+	VPERMPS    (BX)(R11*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VSUBPS     Y10, Y9, Y9
+	VMULPS     Y11, Y9, Y9
+	VMULPS     192(R10), Y9, Y9
+	VADDPS     Y9, Y7, Y7
+	VPMOVZXBD  56(AX), Y9
+	MOVL       224(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    224(CX), Y10
+	VPERMPS    (DX)(R11*4), Y10, Y11
+	VPERMPS    (BX)(R11*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VSUBPS     Y10, Y9, Y9
+	VMULPS     Y11, Y9, Y9
+	VMULPS     224(R10), Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, R10
+	DECQ       SI
+	JNE        stripe6
+
+end7:
+	MOVQ         rest+128(FP), SI
+	TESTQ        SI, SI
+	JEQ          whole9
+	VMOVD        SI, X9
+	VPBROADCASTD X9, Y9
+	SHRQ         $0x20, SI
+	VPMOVZXBD    (AX), Y10
+	MOVL         (CX), R11
+	ANDL         $-8, R11
+	VMOVUPS      (CX), Y11
+	VPERMPS      (DX)(R11*4), Y11, Y12
+	VPERMPS      (BX)(R11*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y11, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       (R10), Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXBD    8(AX), Y10
+	MOVL         32(CX), R11
+	ANDL         $-8, R11
+	VMOVUPS      32(CX), Y11
+	VPERMPS      (DX)(R11*4), Y11, Y12
+	VPERMPS      (BX)(R11*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y11, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       32(R10), Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXBD    16(AX), Y10
+	MOVL         64(CX), R11
+	ANDL         $-8, R11
+	VMOVUPS      64(CX), Y11
+	VPERMPS      (DX)(R11*4), Y11, Y12
+	VPERMPS      (BX)(R11*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y11, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       64(R10), Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXBD    24(AX), Y10
+	MOVL         96(CX), R11
+	ANDL         $-8, R11
+	VMOVUPS      96(CX), Y11
+	VPERMPS      (DX)(R11*4), Y11, Y12
+	VPERMPS      (BX)(R11*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y11, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       96(R10), Y10, Y9
+	VADDPS       Y9, Y4, Y4
+	TESTQ        SI, SI
+	JEQ          whole9
+	VMOVD        SI, X9
+	VPBROADCASTD X9, Y9
+	SHRQ         $0x20, SI
+	VPMOVZXBD    32(AX), Y10
+	MOVL         128(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      128(CX), Y11
+	VPERMPS      (DX)(SI*4), Y11, Y12
+	VPERMPS      (BX)(SI*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y11, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       128(R10), Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXBD    40(AX), Y10
+	MOVL         160(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      160(CX), Y11
+	VPERMPS      (DX)(SI*4), Y11, Y12
+	VPERMPS      (BX)(SI*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y11, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       160(R10), Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXBD    48(AX), Y10
+	MOVL         192(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      192(CX), Y11
+	VPERMPS      (DX)(SI*4), Y11, Y12
+	VPERMPS      (BX)(SI*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y11, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       192(R10), Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	VPMOVZXBD    56(AX), Y10
+	MOVL         224(CX), AX
+	ANDL         $-8, AX
+	VMOVUPS      224(CX), Y11
+	VPERMPS      (DX)(AX*4), Y11, Y12
+	VPERMPS      (BX)(AX*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y11, Y10, Y10
+	VMULPS       Y12, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       224(R10), Y10, Y9
+	VADDPS       Y9, Y8, Y8
+
+whole9:
+	JMP made5
+
+none4:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-8, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end11
+
+stripe10:
+	PREFETCHT0 2048(AX)
+	VPMOVZXBD  (AX), Y9
+	MOVL       (CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    (CX), Y10
+	VPERMPS    (DX)(BX*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y10, Y9, Y9
+	VMULPS     (R10), Y9, Y9
+	VADDPS     Y9, Y1, Y1
+	VPMOVZXBD  8(AX), Y9
+	MOVL       32(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    32(CX), Y10
+	VPERMPS    (DX)(BX*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y10, Y9, Y9
+	VMULPS     32(R10), Y9, Y9
+	VADDPS     Y9, Y2, Y2
+	VPMOVZXBD  16(AX), Y9
+	MOVL       64(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    64(CX), Y10
+	VPERMPS    (DX)(BX*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y10, Y9, Y9
+	VMULPS     64(R10), Y9, Y9
+	VADDPS     Y9, Y3, Y3
+	VPMOVZXBD  24(AX), Y9
+	MOVL       96(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    96(CX), Y10
+	VPERMPS    (DX)(BX*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y10, Y9, Y9
+	VMULPS     96(R10), Y9, Y9
+	VADDPS     Y9, Y4, Y4
+	VPMOVZXBD  32(AX), Y9
+	MOVL       128(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    128(CX), Y10
+	VPERMPS    (DX)(BX*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y10, Y9, Y9
+	VMULPS     128(R10), Y9, Y9
+	VADDPS     Y9, Y5, Y5
+	VPMOVZXBD  40(AX), Y9
+	MOVL       160(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    160(CX), Y10
+	VPERMPS    (DX)(BX*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y10, Y9, Y9
+	VMULPS     160(R10), Y9, Y9
+	VADDPS     Y9, Y6, Y6
+	VPMOVZXBD  48(AX), Y9
+	MOVL       192(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    192(CX), Y10
+	VPERMPS    (DX)(BX*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y10, Y9, Y9
+	VMULPS     192(R10), Y9, Y9
+	VADDPS     Y9, Y7, Y7
+	VPMOVZXBD  56(AX), Y9
+	MOVL       224(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    224(CX), Y10
+	VPERMPS    (DX)(BX*4), Y10, Y10
+	VCVTDQ2PS  Y9, Y9
+	VMULPS     Y10, Y9, Y9
+	VMULPS     224(R10), Y9, Y9
+	VADDPS     Y9, Y8, Y8
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000100, R10
+	DECQ       SI
+	JNE        stripe10
+
+end11:
+	MOVQ         rest+128(FP), BX
+	TESTQ        BX, BX
+	JEQ          whole13
+	VMOVD        BX, X9
+	VPBROADCASTD X9, Y9
+	SHRQ         $0x20, BX
+	VPMOVZXBD    (AX), Y10
+	MOVL         (CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      (CX), Y11
+	VPERMPS      (DX)(SI*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       (R10), Y10, Y10
+	VADDPS       Y10, Y1, Y1
+	VPMOVZXBD    8(AX), Y10
+	MOVL         32(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      32(CX), Y11
+	VPERMPS      (DX)(SI*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       32(R10), Y10, Y10
+	VADDPS       Y10, Y2, Y2
+	VPMOVZXBD    16(AX), Y10
+	MOVL         64(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      64(CX), Y11
+	VPERMPS      (DX)(SI*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       64(R10), Y10, Y10
+	VADDPS       Y10, Y3, Y3
+	VPMOVZXBD    24(AX), Y10
+	MOVL         96(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      96(CX), Y11
+	VPERMPS      (DX)(SI*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       96(R10), Y10, Y9
+	VADDPS       Y9, Y4, Y4
+	TESTQ        BX, BX
+	JEQ          whole13
+	VMOVD        BX, X9
+	VPBROADCASTD X9, Y9
+	SHRQ         $0x20, BX
+	VPMOVZXBD    32(AX), Y10
+	MOVL         128(CX), BX
+	ANDL         $-8, BX
+	VMOVUPS      128(CX), Y11
+	VPERMPS      (DX)(BX*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       128(R10), Y10, Y10
+	VADDPS       Y10, Y5, Y5
+	VPMOVZXBD    40(AX), Y10
+	MOVL         160(CX), BX
+	ANDL         $-8, BX
+	VMOVUPS      160(CX), Y11
+	VPERMPS      (DX)(BX*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       160(R10), Y10, Y10
+	VADDPS       Y10, Y6, Y6
+	VPMOVZXBD    48(AX), Y10
+	MOVL         192(CX), BX
+	ANDL         $-8, BX
+	VMOVUPS      192(CX), Y11
+	VPERMPS      (DX)(BX*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       192(R10), Y10, Y10
+	VADDPS       Y10, Y7, Y7
+	VPMOVZXBD    56(AX), Y10
+	MOVL         224(CX), AX
+	ANDL         $-8, AX
+	VMOVUPS      224(CX), Y11
+	VPERMPS      (DX)(AX*4), Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VMULPS       Y11, Y10, Y10
+	VPSLLVD      ends<>+0(SB), Y9, Y11
+	VPSRAD       $0x1f, Y11, Y11
+	VPSRLD       $0x08, Y9, Y9
+	VANDPS       Y11, Y10, Y10
+	VMULPS       224(R10), Y10, Y9
+	VADDPS       Y9, Y8, Y8
+
+whole13:
+made5:
+	VMOVUPS Y1, (R8)
+	VMOVUPS Y2, 32(R8)
+	VMOVUPS Y3, 64(R8)
+	VMOVUPS Y4, 96(R8)
+	VMOVUPS Y5, 128(R8)
+	VMOVUPS Y6, 160(R8)
+	VMOVUPS Y7, 192(R8)
+	VMOVUPS Y8, 224(R8)
+	ADDQ    $0x00000100, R8
+	DECQ    columns+96(FP)
+	JLE     end14
+	MOVQ    qRow+104(FP), AX
+	ADDQ    q+0(FP), AX
+	MOVQ    AX, q+0(FP)
+	MOVQ    scaleRow+112(FP), DX
+	ADDQ    scale+32(FP), DX
+	MOVQ    DX, scale+32(FP)
+	MOVQ    zeroRow+120(FP), BX
+	ADDQ    zero+40(FP), BX
+	MOVQ    BX, zero+40(FP)
+	MOVQ    steps+8(FP), SI
+	JMP     column1
+
+end14:
+	VZEROUPPER
+	RET
+
+// func packGroupsAVX2U8(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, to *float32, toRow int, apart int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+// Requires: AVX, AVX2, MMX+
+TEXT ·packGroupsAVX2U8(SB), NOSPLIT, $0-120
+	MOVQ q+0(FP), AX
+	MOVQ scale+32(FP), DX
+	MOVQ zero+40(FP), BX
+	MOVQ steps+8(FP), SI
+
+column15:
+	MOVQ  to+56(FP), CX
+	MOVQ  apart+72(FP), DI
+	MOVQ  CX, R8
+	LEAQ  (R8)(DI*2), R9
+	ADDQ  DI, R9
+	LEAQ  (R9)(DI*2), R10
+	ADDQ  DI, R10
+	TESTQ BX, BX
+	JEQ   none16
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), R11
+	ANDL  $-8, R11
+	SHLQ  $0x02, R11
+	SUBQ  R11, DX
+	SUBQ  R11, BX
+	TESTQ SI, SI
+	JLE   end19
+
+stripe18:
+	PREFETCHT0 2048(AX)
+	VPMOVZXBD  (AX), Y0
+	MOVL       (CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    (CX), Y1
+	VPERMPS    (DX)(R11*4), Y1, Y2
+	VPERMPS    (BX)(R11*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VSUBPS     Y1, Y0, Y0
+	VMULPS     Y2, Y0, Y0
+	VMOVUPS    Y0, (R8)
+	VPMOVZXBD  8(AX), Y0
+	MOVL       32(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    32(CX), Y1
+	VPERMPS    (DX)(R11*4), Y1, Y2
+	VPERMPS    (BX)(R11*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VSUBPS     Y1, Y0, Y0
+	VMULPS     Y2, Y0, Y0
+	VMOVUPS    Y0, (R9)(DI*1)
+	VPMOVZXBD  16(AX), Y0
+	MOVL       64(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    64(CX), Y1
+	VPERMPS    (DX)(R11*4), Y1, Y2
+	VPERMPS    (BX)(R11*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VSUBPS     Y1, Y0, Y0
+	VMULPS     Y2, Y0, Y0
+	VMOVUPS    Y0, (R8)(DI*2)
+	VPMOVZXBD  24(AX), Y0
+	MOVL       96(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    96(CX), Y1
+	VPERMPS    (DX)(R11*4), Y1, Y2
+	VPERMPS    (BX)(R11*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VSUBPS     Y1, Y0, Y0
+	VMULPS     Y2, Y0, Y0
+	VMOVUPS    Y0, (R10)
+	VPMOVZXBD  32(AX), Y0
+	MOVL       128(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    128(CX), Y1
+	VPERMPS    (DX)(R11*4), Y1, Y2
+	VPERMPS    (BX)(R11*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VSUBPS     Y1, Y0, Y0
+	VMULPS     Y2, Y0, Y0
+	VMOVUPS    Y0, (R8)(DI*1)
+	VPMOVZXBD  40(AX), Y0
+	MOVL       160(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    160(CX), Y1
+	VPERMPS    (DX)(R11*4), Y1, Y2
+	VPERMPS    (BX)(R11*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VSUBPS     Y1, Y0, Y0
+	VMULPS     Y2, Y0, Y0
+	VMOVUPS    Y0, (R9)(DI*2)
+	VPMOVZXBD  48(AX), Y0
+	MOVL       192(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    192(CX), Y1
+	VPERMPS    (DX)(R11*4), Y1, Y2
+	VPERMPS    (BX)(R11*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VSUBPS     Y1, Y0, Y0
+	VMULPS     Y2, Y0, Y0
+	VMOVUPS    Y0, (R9)
+	VPMOVZXBD  56(AX), Y0
+	MOVL       224(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    224(CX), Y1
+	VPERMPS    (DX)(R11*4), Y1, Y2
+	VPERMPS    (BX)(R11*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VSUBPS     Y1, Y0, Y0
+	VMULPS     Y2, Y0, Y0
+	VMOVUPS    Y0, (R10)(DI*1)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000020, R8
+	ADDQ       $0x00000020, R9
+	ADDQ       $0x00000020, R10
+	DECQ       SI
+	JNE        stripe18
+
+end19:
+	MOVQ         rest+112(FP), SI
+	TESTQ        SI, SI
+	JEQ          whole21
+	VXORPS       X0, X0, X0
+	VMOVUPS      Y0, (R8)(DI*1)
+	VMOVUPS      Y0, (R9)(DI*2)
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y0, (R10)(DI*1)
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, SI
+	VPMOVZXBD    (AX), Y1
+	MOVL         (CX), R11
+	ANDL         $-8, R11
+	VMOVUPS      (CX), Y2
+	VPERMPS      (DX)(R11*4), Y2, Y3
+	VPERMPS      (BX)(R11*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y2, Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R8)
+	VPMOVZXBD    8(AX), Y1
+	MOVL         32(CX), R11
+	ANDL         $-8, R11
+	VMOVUPS      32(CX), Y2
+	VPERMPS      (DX)(R11*4), Y2, Y3
+	VPERMPS      (BX)(R11*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y2, Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R9)(DI*1)
+	VPMOVZXBD    16(AX), Y1
+	MOVL         64(CX), R11
+	ANDL         $-8, R11
+	VMOVUPS      64(CX), Y2
+	VPERMPS      (DX)(R11*4), Y2, Y3
+	VPERMPS      (BX)(R11*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y2, Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R8)(DI*2)
+	VPMOVZXBD    24(AX), Y1
+	MOVL         96(CX), R11
+	ANDL         $-8, R11
+	VMOVUPS      96(CX), Y2
+	VPERMPS      (DX)(R11*4), Y2, Y3
+	VPERMPS      (BX)(R11*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y2, Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R10)
+	TESTQ        SI, SI
+	JEQ          whole21
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, SI
+	VPMOVZXBD    32(AX), Y1
+	MOVL         128(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      128(CX), Y2
+	VPERMPS      (DX)(SI*4), Y2, Y3
+	VPERMPS      (BX)(SI*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y2, Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R8)(DI*1)
+	VPMOVZXBD    40(AX), Y1
+	MOVL         160(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      160(CX), Y2
+	VPERMPS      (DX)(SI*4), Y2, Y3
+	VPERMPS      (BX)(SI*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y2, Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R9)(DI*2)
+	VPMOVZXBD    48(AX), Y1
+	MOVL         192(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      192(CX), Y2
+	VPERMPS      (DX)(SI*4), Y2, Y3
+	VPERMPS      (BX)(SI*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y2, Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R9)
+	VPMOVZXBD    56(AX), Y1
+	MOVL         224(CX), AX
+	ANDL         $-8, AX
+	VMOVUPS      224(CX), Y2
+	VPERMPS      (DX)(AX*4), Y2, Y3
+	VPERMPS      (BX)(AX*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y2, Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R10)(DI*1)
+
+whole21:
+	JMP made17
+
+none16:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-8, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end23
+
+stripe22:
+	PREFETCHT0 2048(AX)
+	VPMOVZXBD  (AX), Y0
+	MOVL       (CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    (CX), Y1
+	VPERMPS    (DX)(BX*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VMULPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (R8)
+	VPMOVZXBD  8(AX), Y0
+	MOVL       32(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    32(CX), Y1
+	VPERMPS    (DX)(BX*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VMULPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (R9)(DI*1)
+	VPMOVZXBD  16(AX), Y0
+	MOVL       64(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    64(CX), Y1
+	VPERMPS    (DX)(BX*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VMULPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (R8)(DI*2)
+	VPMOVZXBD  24(AX), Y0
+	MOVL       96(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    96(CX), Y1
+	VPERMPS    (DX)(BX*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VMULPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (R10)
+	VPMOVZXBD  32(AX), Y0
+	MOVL       128(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    128(CX), Y1
+	VPERMPS    (DX)(BX*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VMULPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (R8)(DI*1)
+	VPMOVZXBD  40(AX), Y0
+	MOVL       160(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    160(CX), Y1
+	VPERMPS    (DX)(BX*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VMULPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (R9)(DI*2)
+	VPMOVZXBD  48(AX), Y0
+	MOVL       192(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    192(CX), Y1
+	VPERMPS    (DX)(BX*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VMULPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (R9)
+	VPMOVZXBD  56(AX), Y0
+	MOVL       224(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    224(CX), Y1
+	VPERMPS    (DX)(BX*4), Y1, Y1
+	VCVTDQ2PS  Y0, Y0
+	VMULPS     Y1, Y0, Y0
+	VMOVUPS    Y0, (R10)(DI*1)
+	ADDQ       $0x00000040, AX
+	ADDQ       $0x00000100, CX
+	ADDQ       $0x00000020, R8
+	ADDQ       $0x00000020, R9
+	ADDQ       $0x00000020, R10
+	DECQ       SI
+	JNE        stripe22
+
+end23:
+	MOVQ         rest+112(FP), BX
+	TESTQ        BX, BX
+	JEQ          whole25
+	VXORPS       X0, X0, X0
+	VMOVUPS      Y0, (R8)(DI*1)
+	VMOVUPS      Y0, (R9)(DI*2)
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y0, (R10)(DI*1)
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, BX
+	VPMOVZXBD    (AX), Y1
+	MOVL         (CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      (CX), Y2
+	VPERMPS      (DX)(SI*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R8)
+	VPMOVZXBD    8(AX), Y1
+	MOVL         32(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      32(CX), Y2
+	VPERMPS      (DX)(SI*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R9)(DI*1)
+	VPMOVZXBD    16(AX), Y1
+	MOVL         64(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      64(CX), Y2
+	VPERMPS      (DX)(SI*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R8)(DI*2)
+	VPMOVZXBD    24(AX), Y1
+	MOVL         96(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      96(CX), Y2
+	VPERMPS      (DX)(SI*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R10)
+	TESTQ        BX, BX
+	JEQ          whole25
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, BX
+	VPMOVZXBD    32(AX), Y1
+	MOVL         128(CX), BX
+	ANDL         $-8, BX
+	VMOVUPS      128(CX), Y2
+	VPERMPS      (DX)(BX*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R8)(DI*1)
+	VPMOVZXBD    40(AX), Y1
+	MOVL         160(CX), BX
+	ANDL         $-8, BX
+	VMOVUPS      160(CX), Y2
+	VPERMPS      (DX)(BX*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R9)(DI*2)
+	VPMOVZXBD    48(AX), Y1
+	MOVL         192(CX), BX
+	ANDL         $-8, BX
+	VMOVUPS      192(CX), Y2
+	VPERMPS      (DX)(BX*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R9)
+	VPMOVZXBD    56(AX), Y1
+	MOVL         224(CX), AX
+	ANDL         $-8, AX
+	VMOVUPS      224(CX), Y2
+	VPERMPS      (DX)(AX*4), Y2, Y2
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMOVUPS      Y1, (R10)(DI*1)
+
+whole25:
+made17:
+	DECQ columns+80(FP)
+	JLE  end26
+	MOVQ qRow+88(FP), AX
+	ADDQ q+0(FP), AX
+	MOVQ AX, q+0(FP)
+	MOVQ scaleRow+96(FP), DX
+	ADDQ scale+32(FP), DX
+	MOVQ DX, scale+32(FP)
+	MOVQ zeroRow+104(FP), BX
+	ADDQ zero+40(FP), BX
+	MOVQ BX, zero+40(FP)
+	MOVQ toRow+64(FP), CX
+	ADDQ to+56(FP), CX
+	MOVQ CX, to+56(FP)
+	MOVQ steps+8(FP), SI
+	JMP  column15
+
+end26:
+	VZEROUPPER
+	RET
+
+// func weightStripesAVX2S4(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·weightStripesAVX2S4(SB), NOSPLIT, $0-136
+	MOVQ   q+0(FP), AX
+	MOVQ   scale+32(FP), BX
+	MOVQ   zero+40(FP), SI
+	MOVQ   steps+8(FP), DI
 	MOVQ   shift+16(FP), CX
-	MOVQ   $0x00000001, BX
-	SHLQ   CL, BX
-	INCQ   BX
-	SHRQ   $0x01, BX
-	MOVQ   x+48(FP), R9
-	MOVQ   rows+64(FP), R10
-	MOVQ   lanes+72(FP), R10
-	MOVQ   more+80(FP), R11
+	MOVQ   $0x00000001, R8
+	SHLQ   CL, R8
+	INCQ   R8
+	SHRQ   $0x01, R8
+	MOVQ   x+56(FP), R9
+	MOVQ   rows+72(FP), DX
+	MOVQ   lanes+80(FP), R10
+	MOVQ   more+88(FP), R11
 	VXORPS X4, X4, X4
-	MOVQ   xRow+56(FP), R12
+	MOVQ   xRow+64(FP), DX
 
 column1:
 	TESTQ   R11, R11
@@ -4511,26 +12816,27 @@ begun3:
 	VPERMPD $0xd8, Y11, Y11
 	VPERMPD $0xd8, Y12, Y12
 	MOVQ    R9, R12
-	TESTQ   DI, DI
+	TESTQ   SI, SI
 	JEQ     none4
+	XORQ    DX, DX
 
 group8:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end7
-	MOVQ         BX, R13
-	CMPQ         R13, R8
-	CMOVQGT      R8, R13
-	SUBQ         R13, R8
+	MOVQ         R8, R13
+	CMPQ         R13, DI
+	CMOVQGT      DI, R13
+	SUBQ         R13, DI
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Y0
-	VBROADCASTSS (DI)(R14*4), Y1
+	VBROADCASTSS (BX)(R14*4), Y0
+	VBROADCASTSS (SI)(R14*4), Y1
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Y2
-	VBROADCASTSS (DI)(R14*4), Y3
+	VBROADCASTSS (BX)(R14*4), Y2
+	VBROADCASTSS (SI)(R14*4), Y3
 	LEAQ         -2(DX)(R13*2), DX
 
 stripe6:
@@ -4598,27 +12904,140 @@ stripe6:
 	JMP        group8
 
 end7:
+	MOVQ         rest+128(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole9
+	VMOVD        DI, X2
+	VPBROADCASTD X2, Y2
+	SHRQ         $0x20, DI
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (BX)(R13*4), Y0
+	VBROADCASTSS (SI)(R13*4), Y1
+	VPMOVSXBD    (AX), Y3
+	VPSRAD       $0x04, Y3, Y13
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y1, Y13, Y13
+	VMULPS       Y0, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y2, Y14
+	VPSRAD       $0x1f, Y14, Y14
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y14, Y3, Y3
+	VMULPS       (R12), Y3, Y3
+	VADDPS       Y3, Y5, Y5
+	VPSLLVD      ends<>+0(SB), Y2, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y3, Y13, Y13
+	VMULPS       32(R12), Y13, Y3
+	VADDPS       Y3, Y6, Y6
+	VPMOVSXBD    8(AX), Y3
+	VPSRAD       $0x04, Y3, Y13
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRAD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y1, Y13, Y13
+	VMULPS       Y0, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y2, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y0, Y3, Y3
+	VMULPS       64(R12), Y3, Y0
+	VADDPS       Y0, Y7, Y7
+	VPSLLVD      ends<>+0(SB), Y2, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y0, Y13, Y13
+	VMULPS       96(R12), Y13, Y0
+	VADDPS       Y0, Y8, Y8
+	TESTQ        DI, DI
+	JEQ          whole9
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	VBROADCASTSS (BX)(DI*4), Y2
+	VBROADCASTSS (SI)(DI*4), Y3
+	VPMOVSXBD    16(AX), Y1
+	VPSRAD       $0x04, Y1, Y13
+	VPSLLD       $0x1c, Y1, Y1
+	VPSRAD       $0x1c, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y3, Y13, Y13
+	VMULPS       Y2, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y0, Y14
+	VPSRAD       $0x1f, Y14, Y14
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y14, Y1, Y1
+	VMULPS       128(R12), Y1, Y1
+	VADDPS       Y1, Y9, Y9
+	VPSLLVD      ends<>+0(SB), Y0, Y1
+	VPSRAD       $0x1f, Y1, Y1
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y1, Y13, Y13
+	VMULPS       160(R12), Y13, Y1
+	VADDPS       Y1, Y10, Y10
+	VPMOVSXBD    24(AX), Y1
+	VPSRAD       $0x04, Y1, Y13
+	VPSLLD       $0x1c, Y1, Y1
+	VPSRAD       $0x1c, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y3, Y13, Y13
+	VMULPS       Y2, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMULPS       192(R12), Y1, Y1
+	VADDPS       Y1, Y11, Y11
+	VPSLLVD      ends<>+0(SB), Y0, Y1
+	VPSRAD       $0x1f, Y1, Y1
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y1, Y13, Y13
+	VMULPS       224(R12), Y13, Y0
+	VADDPS       Y0, Y12, Y12
+
+whole9:
 	JMP made5
 
 none4:
-group11:
-	TESTQ        R8, R8
-	JLE          end10
-	MOVQ         BX, DI
-	CMPQ         DI, R8
-	CMOVQGT      R8, DI
-	SUBQ         DI, R8
-	MOVQ         DX, R13
-	SHRQ         CL, R13
-	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Y0
-	MOVQ         DX, R13
-	SHRQ         CL, R13
-	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Y2
-	LEAQ         -2(DX)(DI*2), DX
+	XORQ DX, DX
 
-stripe9:
+group12:
+	TESTQ        DI, DI
+	JLE          end11
+	MOVQ         R8, SI
+	CMPQ         SI, DI
+	CMOVQGT      DI, SI
+	SUBQ         SI, DI
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (BX)(R13*4), Y0
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (BX)(R13*4), Y2
+	LEAQ         -2(DX)(SI*2), DX
+
+stripe10:
 	PREFETCHT0 1024(AX)
 	VPMOVSXBD  (AX), Y1
 	VPSRAD     $0x04, Y1, Y3
@@ -4670,11 +13089,112 @@ stripe9:
 	VADDPS     Y1, Y12, Y12
 	ADDQ       $0x00000020, AX
 	ADDQ       $0x00000100, R12
-	DECQ       DI
-	JNE        stripe9
-	JMP        group11
+	DECQ       SI
+	JNE        stripe10
+	JMP        group12
 
-end10:
+end11:
+	MOVQ         rest+128(FP), SI
+	TESTQ        SI, SI
+	JEQ          whole13
+	VMOVD        SI, X1
+	VPBROADCASTD X1, Y1
+	SHRQ         $0x20, SI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	VBROADCASTSS (BX)(DI*4), Y0
+	VPMOVSXBD    (AX), Y2
+	VPSRAD       $0x04, Y2, Y3
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y1, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y13, Y2, Y2
+	VMULPS       (R12), Y2, Y2
+	VADDPS       Y2, Y5, Y5
+	VPSLLVD      ends<>+0(SB), Y1, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y2, Y3, Y3
+	VMULPS       32(R12), Y3, Y2
+	VADDPS       Y2, Y6, Y6
+	VPMOVSXBD    8(AX), Y2
+	VPSRAD       $0x04, Y2, Y3
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRAD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y1, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y0, Y2, Y2
+	VMULPS       64(R12), Y2, Y0
+	VADDPS       Y0, Y7, Y7
+	VPSLLVD      ends<>+0(SB), Y1, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y0, Y3, Y3
+	VMULPS       96(R12), Y3, Y0
+	VADDPS       Y0, Y8, Y8
+	TESTQ        SI, SI
+	JEQ          whole13
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, SI
+	MOVQ         DX, SI
+	SHRQ         CL, SI
+	INCQ         DX
+	VBROADCASTSS (BX)(SI*4), Y2
+	VPMOVSXBD    16(AX), Y1
+	VPSRAD       $0x04, Y1, Y3
+	VPSLLD       $0x1c, Y1, Y1
+	VPSRAD       $0x1c, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y0, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y13, Y1, Y1
+	VMULPS       128(R12), Y1, Y1
+	VADDPS       Y1, Y9, Y9
+	VPSLLVD      ends<>+0(SB), Y0, Y1
+	VPSRAD       $0x1f, Y1, Y1
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y1, Y3, Y3
+	VMULPS       160(R12), Y3, Y1
+	VADDPS       Y1, Y10, Y10
+	VPMOVSXBD    24(AX), Y1
+	VPSRAD       $0x04, Y1, Y3
+	VPSLLD       $0x1c, Y1, Y1
+	VPSRAD       $0x1c, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMULPS       192(R12), Y1, Y1
+	VADDPS       Y1, Y11, Y11
+	VPSLLVD      ends<>+0(SB), Y0, Y1
+	VPSRAD       $0x1f, Y1, Y1
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y1, Y3, Y3
+	VMULPS       224(R12), Y3, Y0
+	VADDPS       Y0, Y12, Y12
+
+whole13:
 made5:
 	VUNPCKLPS  Y6, Y5, Y0
 	VUNPCKHPS  Y6, Y5, Y1
@@ -4700,45 +13220,552 @@ made5:
 	VMOVUPS    Y3, 160(R10)
 	VMOVUPS    Y9, 192(R10)
 	VMOVUPS    Y6, 224(R10)
-	DECQ       columns+88(FP)
-	JLE        end12
-	MOVQ       qRow+96(FP), AX
+	ADDQ       $0x00000100, R10
+	DECQ       columns+96(FP)
+	JLE        end14
+	MOVQ       qRow+104(FP), AX
 	ADDQ       q+0(FP), AX
 	MOVQ       AX, q+0(FP)
-	MOVQ       scaleRow+104(FP), SI
-	ADDQ       scale+24(FP), SI
-	MOVQ       SI, scale+24(FP)
-	MOVQ       zeroRow+112(FP), DI
-	ADDQ       zero+32(FP), DI
-	MOVQ       DI, zero+32(FP)
-	ADDQ       $0x00000100, R10
-	MOVQ       steps+8(FP), R8
-	XORQ       DX, DX
+	MOVQ       scaleRow+112(FP), BX
+	ADDQ       scale+32(FP), BX
+	MOVQ       BX, scale+32(FP)
+	MOVQ       zeroRow+120(FP), SI
+	ADDQ       zero+40(FP), SI
+	MOVQ       SI, zero+40(FP)
+	MOVQ       steps+8(FP), DI
 	JMP        column1
 
-end12:
+end14:
 	VZEROUPPER
 	RET
 
-// func weightStripesAVX2U4(q *byte, steps int, shift int, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
-// Requires: AVX, AVX2, CMOV, MMX+
-TEXT ·weightStripesAVX2U4(SB), NOSPLIT, $0-128
+// func weightGroupsAVX2S4(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+// Requires: AVX, AVX2, MMX+
+TEXT ·weightGroupsAVX2S4(SB), NOSPLIT, $0-136
 	MOVQ   q+0(FP), AX
-	MOVQ   scale+24(FP), SI
-	MOVQ   zero+32(FP), DI
-	MOVQ   steps+8(FP), R8
-	XORQ   DX, DX
+	MOVQ   scale+32(FP), DX
+	MOVQ   zero+40(FP), BX
+	MOVQ   steps+8(FP), SI
+	MOVQ   x+56(FP), DI
+	MOVQ   rows+72(FP), CX
+	MOVQ   lanes+80(FP), R8
+	MOVQ   more+88(FP), R9
+	VXORPS X0, X0, X0
+	MOVQ   xRow+64(FP), CX
+
+column1:
+	TESTQ   R9, R9
+	JEQ     begin2
+	VMOVUPS (R8), Y1
+	VMOVUPS 32(R8), Y2
+	VMOVUPS 64(R8), Y3
+	VMOVUPS 96(R8), Y4
+	VMOVUPS 128(R8), Y5
+	VMOVUPS 160(R8), Y6
+	VMOVUPS 192(R8), Y7
+	VMOVUPS 224(R8), Y8
+	JMP     begun3
+
+begin2:
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	VMOVAPS Y0, Y5
+	VMOVAPS Y0, Y6
+	VMOVAPS Y0, Y7
+	VMOVAPS Y0, Y8
+
+begun3:
+	VSHUFPS $0x88, Y2, Y1, Y9
+	VSHUFPS $0xdd, Y2, Y1, Y1
+	VPERMPD $0xd8, Y9, Y9
+	VPERMPD $0xd8, Y1, Y1
+	VSHUFPS $0x88, Y4, Y3, Y2
+	VSHUFPS $0xdd, Y4, Y3, Y3
+	VPERMPD $0xd8, Y2, Y2
+	VPERMPD $0xd8, Y3, Y3
+	VSHUFPS $0x88, Y6, Y5, Y4
+	VSHUFPS $0xdd, Y6, Y5, Y5
+	VPERMPD $0xd8, Y4, Y4
+	VPERMPD $0xd8, Y5, Y5
+	VSHUFPS $0x88, Y8, Y7, Y6
+	VSHUFPS $0xdd, Y8, Y7, Y7
+	VPERMPD $0xd8, Y6, Y6
+	VPERMPD $0xd8, Y7, Y7
+	MOVQ    DI, R10
+	TESTQ   BX, BX
+	JEQ     none4
+	MOVQ    numbers+24(FP), CX
+	MOVL    (CX), R11
+	ANDL    $-8, R11
+	SHLQ    $0x02, R11
+	SUBQ    R11, DX
+	SUBQ    R11, BX
+	TESTQ   SI, SI
+	JLE     end7
+
+stripe6:
+	PREFETCHT0 1024(AX)
+	MOVL       (CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    (CX), Y8
+	VPERMPS    (DX)(R11*4), Y8, Y10
+	VPERMPS    (BX)(R11*4), Y8, Y8
+	VPMOVSXBD  (AX), Y11
+	VPSRAD     $0x04, Y11, Y12
+	VPSLLD     $0x1c, Y11, Y11
+	VPSRAD     $0x1c, Y11, Y11
+	VCVTDQ2PS  Y11, Y11
+	VSUBPS     Y8, Y11, Y11
+	VMULPS     Y10, Y11, Y11
+	VCVTDQ2PS  Y12, Y12
+	VSUBPS     Y8, Y12, Y12
+	VMULPS     Y10, Y12, Y12
+	VMULPS     (R10), Y11, Y8
+	VADDPS     Y8, Y9, Y9
+	VMULPS     32(R10), Y12, Y8
+	VADDPS     Y8, Y1, Y1
+	MOVL       32(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    32(CX), Y8
+	VPERMPS    (DX)(R11*4), Y8, Y10
+	VPERMPS    (BX)(R11*4), Y8, Y8
+	VPMOVSXBD  8(AX), Y11
+	VPSRAD     $0x04, Y11, Y12
+	VPSLLD     $0x1c, Y11, Y11
+	VPSRAD     $0x1c, Y11, Y11
+	VCVTDQ2PS  Y11, Y11
+	VSUBPS     Y8, Y11, Y11
+	VMULPS     Y10, Y11, Y11
+	VCVTDQ2PS  Y12, Y12
+	VSUBPS     Y8, Y12, Y12
+	VMULPS     Y10, Y12, Y12
+	VMULPS     64(R10), Y11, Y8
+	VADDPS     Y8, Y2, Y2
+	VMULPS     96(R10), Y12, Y8
+	VADDPS     Y8, Y3, Y3
+	MOVL       64(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    64(CX), Y8
+	VPERMPS    (DX)(R11*4), Y8, Y10
+	VPERMPS    (BX)(R11*4), Y8, Y8
+	VPMOVSXBD  16(AX), Y11
+	VPSRAD     $0x04, Y11, Y12
+	VPSLLD     $0x1c, Y11, Y11
+	VPSRAD     $0x1c, Y11, Y11
+	VCVTDQ2PS  Y11, Y11
+	VSUBPS     Y8, Y11, Y11
+	VMULPS     Y10, Y11, Y11
+	VCVTDQ2PS  Y12, Y12
+	VSUBPS     Y8, Y12, Y12
+	VMULPS     Y10, Y12, Y12
+	VMULPS     128(R10), Y11, Y8
+	VADDPS     Y8, Y4, Y4
+	VMULPS     160(R10), Y12, Y8
+	VADDPS     Y8, Y5, Y5
+	MOVL       96(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    96(CX), Y8
+	VPERMPS    (DX)(R11*4), Y8, Y10
+	VPERMPS    (BX)(R11*4), Y8, Y8
+	VPMOVSXBD  24(AX), Y11
+	VPSRAD     $0x04, Y11, Y12
+	VPSLLD     $0x1c, Y11, Y11
+	VPSRAD     $0x1c, Y11, Y11
+	VCVTDQ2PS  Y11, Y11
+	VSUBPS     Y8, Y11, Y11
+	VMULPS     Y10, Y11, Y11
+	VCVTDQ2PS  Y12, Y12
+	VSUBPS     Y8, Y12, Y12
+	VMULPS     Y10, Y12, Y12
+	VMULPS     192(R10), Y11, Y8
+	VADDPS     Y8, Y6, Y6
+	VMULPS     224(R10), Y12, Y8
+	VADDPS     Y8, Y7, Y7
+	ADDQ       $0x00000020, AX
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000100, R10
+	DECQ       SI
+	JNE        stripe6
+
+end7:
+	MOVQ         rest+128(FP), SI
+	TESTQ        SI, SI
+	JEQ          whole9
+	VMOVD        SI, X8
+	VPBROADCASTD X8, Y8
+	SHRQ         $0x20, SI
+	MOVL         (CX), R11
+	ANDL         $-8, R11
+	VMOVUPS      (CX), Y10
+	VPERMPS      (DX)(R11*4), Y10, Y11
+	VPERMPS      (BX)(R11*4), Y10, Y10
+	VPMOVSXBD    (AX), Y12
+	VPSRAD       $0x04, Y12, Y13
+	VPSLLD       $0x1c, Y12, Y12
+	VPSRAD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VSUBPS       Y10, Y12, Y12
+	VMULPS       Y11, Y12, Y12
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y10, Y13, Y13
+	VMULPS       Y11, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y12, Y12
+	VMULPS       (R10), Y12, Y10
+	VADDPS       Y10, Y9, Y9
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y13, Y13
+	VMULPS       32(R10), Y13, Y10
+	VADDPS       Y10, Y1, Y1
+	MOVL         32(CX), R11
+	ANDL         $-8, R11
+	VMOVUPS      32(CX), Y10
+	VPERMPS      (DX)(R11*4), Y10, Y11
+	VPERMPS      (BX)(R11*4), Y10, Y10
+	VPMOVSXBD    8(AX), Y12
+	VPSRAD       $0x04, Y12, Y13
+	VPSLLD       $0x1c, Y12, Y12
+	VPSRAD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VSUBPS       Y10, Y12, Y12
+	VMULPS       Y11, Y12, Y12
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y10, Y13, Y13
+	VMULPS       Y11, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y12, Y12
+	VMULPS       64(R10), Y12, Y10
+	VADDPS       Y10, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y13, Y13
+	VMULPS       96(R10), Y13, Y8
+	VADDPS       Y8, Y3, Y3
+	TESTQ        SI, SI
+	JEQ          whole9
+	VMOVD        SI, X8
+	VPBROADCASTD X8, Y8
+	SHRQ         $0x20, SI
+	MOVL         64(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      64(CX), Y10
+	VPERMPS      (DX)(SI*4), Y10, Y11
+	VPERMPS      (BX)(SI*4), Y10, Y10
+	VPMOVSXBD    16(AX), Y12
+	VPSRAD       $0x04, Y12, Y13
+	VPSLLD       $0x1c, Y12, Y12
+	VPSRAD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VSUBPS       Y10, Y12, Y12
+	VMULPS       Y11, Y12, Y12
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y10, Y13, Y13
+	VMULPS       Y11, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y12, Y12
+	VMULPS       128(R10), Y12, Y10
+	VADDPS       Y10, Y4, Y4
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y13, Y13
+	VMULPS       160(R10), Y13, Y10
+	VADDPS       Y10, Y5, Y5
+	MOVL         96(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      96(CX), Y10
+	VPERMPS      (DX)(SI*4), Y10, Y11
+	VPERMPS      (BX)(SI*4), Y10, Y10
+	VPMOVSXBD    24(AX), Y12
+	VPSRAD       $0x04, Y12, Y13
+	VPSLLD       $0x1c, Y12, Y12
+	VPSRAD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VSUBPS       Y10, Y12, Y12
+	VMULPS       Y11, Y12, Y12
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y10, Y13, Y13
+	VMULPS       Y11, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y12, Y12
+	VMULPS       192(R10), Y12, Y10
+	VADDPS       Y10, Y6, Y6
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y13, Y13
+	VMULPS       224(R10), Y13, Y8
+	VADDPS       Y8, Y7, Y7
+
+whole9:
+	JMP made5
+
+none4:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-8, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end11
+
+stripe10:
+	PREFETCHT0 1024(AX)
+	MOVL       (CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    (CX), Y8
+	VPERMPS    (DX)(BX*4), Y8, Y8
+	VPMOVSXBD  (AX), Y10
+	VPSRAD     $0x04, Y10, Y11
+	VPSLLD     $0x1c, Y10, Y10
+	VPSRAD     $0x1c, Y10, Y10
+	VCVTDQ2PS  Y10, Y10
+	VMULPS     Y8, Y10, Y10
+	VCVTDQ2PS  Y11, Y11
+	VMULPS     Y8, Y11, Y11
+	VMULPS     (R10), Y10, Y8
+	VADDPS     Y8, Y9, Y9
+	VMULPS     32(R10), Y11, Y8
+	VADDPS     Y8, Y1, Y1
+	MOVL       32(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    32(CX), Y8
+	VPERMPS    (DX)(BX*4), Y8, Y8
+	VPMOVSXBD  8(AX), Y10
+	VPSRAD     $0x04, Y10, Y11
+	VPSLLD     $0x1c, Y10, Y10
+	VPSRAD     $0x1c, Y10, Y10
+	VCVTDQ2PS  Y10, Y10
+	VMULPS     Y8, Y10, Y10
+	VCVTDQ2PS  Y11, Y11
+	VMULPS     Y8, Y11, Y11
+	VMULPS     64(R10), Y10, Y8
+	VADDPS     Y8, Y2, Y2
+	VMULPS     96(R10), Y11, Y8
+	VADDPS     Y8, Y3, Y3
+	MOVL       64(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    64(CX), Y8
+	VPERMPS    (DX)(BX*4), Y8, Y8
+	VPMOVSXBD  16(AX), Y10
+	VPSRAD     $0x04, Y10, Y11
+	VPSLLD     $0x1c, Y10, Y10
+	VPSRAD     $0x1c, Y10, Y10
+	VCVTDQ2PS  Y10, Y10
+	VMULPS     Y8, Y10, Y10
+	VCVTDQ2PS  Y11, Y11
+	VMULPS     Y8, Y11, Y11
+	VMULPS     128(R10), Y10, Y8
+	VADDPS     Y8, Y4, Y4
+	VMULPS     160(R10), Y11, Y8
+	VADDPS     Y8, Y5, Y5
+	MOVL       96(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    96(CX), Y8
+	VPERMPS    (DX)(BX*4), Y8, Y8
+	VPMOVSXBD  24(AX), Y10
+	VPSRAD     $0x04, Y10, Y11
+	VPSLLD     $0x1c, Y10, Y10
+	VPSRAD     $0x1c, Y10, Y10
+	VCVTDQ2PS  Y10, Y10
+	VMULPS     Y8, Y10, Y10
+	VCVTDQ2PS  Y11, Y11
+	VMULPS     Y8, Y11, Y11
+	VMULPS     192(R10), Y10, Y8
+	VADDPS     Y8, Y6, Y6
+	VMULPS     224(R10), Y11, Y8
+	VADDPS     Y8, Y7, Y7
+	ADDQ       $0x00000020, AX
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000100, R10
+	DECQ       SI
+	JNE        stripe10
+
+end11:
+	MOVQ         rest+128(FP), BX
+	TESTQ        BX, BX
+	JEQ          whole13
+	VMOVD        BX, X8
+	VPBROADCASTD X8, Y8
+	SHRQ         $0x20, BX
+	MOVL         (CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      (CX), Y10
+	VPERMPS      (DX)(SI*4), Y10, Y10
+	VPMOVSXBD    (AX), Y11
+	VPSRAD       $0x04, Y11, Y12
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y10, Y12, Y12
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y11, Y11
+	VMULPS       (R10), Y11, Y10
+	VADDPS       Y10, Y9, Y9
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y12, Y12
+	VMULPS       32(R10), Y12, Y10
+	VADDPS       Y10, Y1, Y1
+	MOVL         32(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      32(CX), Y10
+	VPERMPS      (DX)(SI*4), Y10, Y10
+	VPMOVSXBD    8(AX), Y11
+	VPSRAD       $0x04, Y11, Y12
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y10, Y12, Y12
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y11, Y11
+	VMULPS       64(R10), Y11, Y10
+	VADDPS       Y10, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y12, Y12
+	VMULPS       96(R10), Y12, Y8
+	VADDPS       Y8, Y3, Y3
+	TESTQ        BX, BX
+	JEQ          whole13
+	VMOVD        BX, X8
+	VPBROADCASTD X8, Y8
+	SHRQ         $0x20, BX
+	MOVL         64(CX), BX
+	ANDL         $-8, BX
+	VMOVUPS      64(CX), Y10
+	VPERMPS      (DX)(BX*4), Y10, Y10
+	VPMOVSXBD    16(AX), Y11
+	VPSRAD       $0x04, Y11, Y12
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y10, Y12, Y12
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y11, Y11
+	VMULPS       128(R10), Y11, Y10
+	VADDPS       Y10, Y4, Y4
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y12, Y12
+	VMULPS       160(R10), Y12, Y10
+	VADDPS       Y10, Y5, Y5
+	MOVL         96(CX), BX
+	ANDL         $-8, BX
+	VMOVUPS      96(CX), Y10
+	VPERMPS      (DX)(BX*4), Y10, Y10
+	VPMOVSXBD    24(AX), Y11
+	VPSRAD       $0x04, Y11, Y12
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRAD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y10, Y12, Y12
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y11, Y11
+	VMULPS       192(R10), Y11, Y10
+	VADDPS       Y10, Y6, Y6
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y12, Y12
+	VMULPS       224(R10), Y12, Y8
+	VADDPS       Y8, Y7, Y7
+
+whole13:
+made5:
+	VUNPCKLPS  Y1, Y9, Y8
+	VUNPCKHPS  Y1, Y9, Y1
+	VPERM2F128 $0x20, Y1, Y8, Y9
+	VPERM2F128 $0x31, Y1, Y8, Y1
+	VUNPCKLPS  Y3, Y2, Y8
+	VUNPCKHPS  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y2, Y8, Y3
+	VPERM2F128 $0x31, Y2, Y8, Y2
+	VUNPCKLPS  Y5, Y4, Y8
+	VUNPCKHPS  Y5, Y4, Y4
+	VPERM2F128 $0x20, Y4, Y8, Y5
+	VPERM2F128 $0x31, Y4, Y8, Y4
+	VUNPCKLPS  Y7, Y6, Y8
+	VUNPCKHPS  Y7, Y6, Y6
+	VPERM2F128 $0x20, Y6, Y8, Y7
+	VPERM2F128 $0x31, Y6, Y8, Y6
+	VMOVUPS    Y9, (R8)
+	VMOVUPS    Y1, 32(R8)
+	VMOVUPS    Y3, 64(R8)
+	VMOVUPS    Y2, 96(R8)
+	VMOVUPS    Y5, 128(R8)
+	VMOVUPS    Y4, 160(R8)
+	VMOVUPS    Y7, 192(R8)
+	VMOVUPS    Y6, 224(R8)
+	ADDQ       $0x00000100, R8
+	DECQ       columns+96(FP)
+	JLE        end14
+	MOVQ       qRow+104(FP), AX
+	ADDQ       q+0(FP), AX
+	MOVQ       AX, q+0(FP)
+	MOVQ       scaleRow+112(FP), DX
+	ADDQ       scale+32(FP), DX
+	MOVQ       DX, scale+32(FP)
+	MOVQ       zeroRow+120(FP), BX
+	ADDQ       zero+40(FP), BX
+	MOVQ       BX, zero+40(FP)
+	MOVQ       steps+8(FP), SI
+	JMP        column1
+
+end14:
+	VZEROUPPER
+	RET
+
+// func weightStripesAVX2U4(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·weightStripesAVX2U4(SB), NOSPLIT, $0-136
+	MOVQ   q+0(FP), AX
+	MOVQ   scale+32(FP), BX
+	MOVQ   zero+40(FP), SI
+	MOVQ   steps+8(FP), DI
 	MOVQ   shift+16(FP), CX
-	MOVQ   $0x00000001, BX
-	SHLQ   CL, BX
-	INCQ   BX
-	SHRQ   $0x01, BX
-	MOVQ   x+48(FP), R9
-	MOVQ   rows+64(FP), R10
-	MOVQ   lanes+72(FP), R10
-	MOVQ   more+80(FP), R11
+	MOVQ   $0x00000001, R8
+	SHLQ   CL, R8
+	INCQ   R8
+	SHRQ   $0x01, R8
+	MOVQ   x+56(FP), R9
+	MOVQ   rows+72(FP), DX
+	MOVQ   lanes+80(FP), R10
+	MOVQ   more+88(FP), R11
 	VXORPS X4, X4, X4
-	MOVQ   xRow+56(FP), R12
+	MOVQ   xRow+64(FP), DX
 
 column1:
 	TESTQ   R11, R11
@@ -4781,26 +13808,27 @@ begun3:
 	VPERMPD $0xd8, Y11, Y11
 	VPERMPD $0xd8, Y12, Y12
 	MOVQ    R9, R12
-	TESTQ   DI, DI
+	TESTQ   SI, SI
 	JEQ     none4
+	XORQ    DX, DX
 
 group8:
-	TESTQ        R8, R8
+	TESTQ        DI, DI
 	JLE          end7
-	MOVQ         BX, R13
-	CMPQ         R13, R8
-	CMOVQGT      R8, R13
-	SUBQ         R13, R8
+	MOVQ         R8, R13
+	CMPQ         R13, DI
+	CMOVQGT      DI, R13
+	SUBQ         R13, DI
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Y0
-	VBROADCASTSS (DI)(R14*4), Y1
+	VBROADCASTSS (BX)(R14*4), Y0
+	VBROADCASTSS (SI)(R14*4), Y1
 	MOVQ         DX, R14
 	SHRQ         CL, R14
 	INCQ         DX
-	VBROADCASTSS (SI)(R14*4), Y2
-	VBROADCASTSS (DI)(R14*4), Y3
+	VBROADCASTSS (BX)(R14*4), Y2
+	VBROADCASTSS (SI)(R14*4), Y3
 	LEAQ         -2(DX)(R13*2), DX
 
 stripe6:
@@ -4868,27 +13896,140 @@ stripe6:
 	JMP        group8
 
 end7:
+	MOVQ         rest+128(FP), DI
+	TESTQ        DI, DI
+	JEQ          whole9
+	VMOVD        DI, X2
+	VPBROADCASTD X2, Y2
+	SHRQ         $0x20, DI
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (BX)(R13*4), Y0
+	VBROADCASTSS (SI)(R13*4), Y1
+	VPMOVZXBD    (AX), Y3
+	VPSRLD       $0x04, Y3, Y13
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y1, Y13, Y13
+	VMULPS       Y0, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y2, Y14
+	VPSRAD       $0x1f, Y14, Y14
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y14, Y3, Y3
+	VMULPS       (R12), Y3, Y3
+	VADDPS       Y3, Y5, Y5
+	VPSLLVD      ends<>+0(SB), Y2, Y3
+	VPSRAD       $0x1f, Y3, Y3
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y3, Y13, Y13
+	VMULPS       32(R12), Y13, Y3
+	VADDPS       Y3, Y6, Y6
+	VPMOVZXBD    8(AX), Y3
+	VPSRLD       $0x04, Y3, Y13
+	VPSLLD       $0x1c, Y3, Y3
+	VPSRLD       $0x1c, Y3, Y3
+	VCVTDQ2PS    Y3, Y3
+	VSUBPS       Y1, Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y1, Y13, Y13
+	VMULPS       Y0, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y2, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y0, Y3, Y3
+	VMULPS       64(R12), Y3, Y0
+	VADDPS       Y0, Y7, Y7
+	VPSLLVD      ends<>+0(SB), Y2, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y2, Y2
+	VANDPS       Y0, Y13, Y13
+	VMULPS       96(R12), Y13, Y0
+	VADDPS       Y0, Y8, Y8
+	TESTQ        DI, DI
+	JEQ          whole9
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, DI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	VBROADCASTSS (BX)(DI*4), Y2
+	VBROADCASTSS (SI)(DI*4), Y3
+	VPMOVZXBD    16(AX), Y1
+	VPSRLD       $0x04, Y1, Y13
+	VPSLLD       $0x1c, Y1, Y1
+	VPSRLD       $0x1c, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y3, Y13, Y13
+	VMULPS       Y2, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y0, Y14
+	VPSRAD       $0x1f, Y14, Y14
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y14, Y1, Y1
+	VMULPS       128(R12), Y1, Y1
+	VADDPS       Y1, Y9, Y9
+	VPSLLVD      ends<>+0(SB), Y0, Y1
+	VPSRAD       $0x1f, Y1, Y1
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y1, Y13, Y13
+	VMULPS       160(R12), Y13, Y1
+	VADDPS       Y1, Y10, Y10
+	VPMOVZXBD    24(AX), Y1
+	VPSRLD       $0x04, Y1, Y13
+	VPSLLD       $0x1c, Y1, Y1
+	VPSRLD       $0x1c, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VSUBPS       Y3, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y3, Y13, Y13
+	VMULPS       Y2, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMULPS       192(R12), Y1, Y1
+	VADDPS       Y1, Y11, Y11
+	VPSLLVD      ends<>+0(SB), Y0, Y1
+	VPSRAD       $0x1f, Y1, Y1
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y1, Y13, Y13
+	VMULPS       224(R12), Y13, Y0
+	VADDPS       Y0, Y12, Y12
+
+whole9:
 	JMP made5
 
 none4:
-group11:
-	TESTQ        R8, R8
-	JLE          end10
-	MOVQ         BX, DI
-	CMPQ         DI, R8
-	CMOVQGT      R8, DI
-	SUBQ         DI, R8
-	MOVQ         DX, R13
-	SHRQ         CL, R13
-	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Y0
-	MOVQ         DX, R13
-	SHRQ         CL, R13
-	INCQ         DX
-	VBROADCASTSS (SI)(R13*4), Y2
-	LEAQ         -2(DX)(DI*2), DX
+	XORQ DX, DX
 
-stripe9:
+group12:
+	TESTQ        DI, DI
+	JLE          end11
+	MOVQ         R8, SI
+	CMPQ         SI, DI
+	CMOVQGT      DI, SI
+	SUBQ         SI, DI
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (BX)(R13*4), Y0
+	MOVQ         DX, R13
+	SHRQ         CL, R13
+	INCQ         DX
+	VBROADCASTSS (BX)(R13*4), Y2
+	LEAQ         -2(DX)(SI*2), DX
+
+stripe10:
 	PREFETCHT0 1024(AX)
 	VPMOVZXBD  (AX), Y1
 	VPSRLD     $0x04, Y1, Y3
@@ -4940,11 +14081,112 @@ stripe9:
 	VADDPS     Y1, Y12, Y12
 	ADDQ       $0x00000020, AX
 	ADDQ       $0x00000100, R12
-	DECQ       DI
-	JNE        stripe9
-	JMP        group11
+	DECQ       SI
+	JNE        stripe10
+	JMP        group12
 
-end10:
+end11:
+	MOVQ         rest+128(FP), SI
+	TESTQ        SI, SI
+	JEQ          whole13
+	VMOVD        SI, X1
+	VPBROADCASTD X1, Y1
+	SHRQ         $0x20, SI
+	MOVQ         DX, DI
+	SHRQ         CL, DI
+	INCQ         DX
+	VBROADCASTSS (BX)(DI*4), Y0
+	VPMOVZXBD    (AX), Y2
+	VPSRLD       $0x04, Y2, Y3
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y1, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y13, Y2, Y2
+	VMULPS       (R12), Y2, Y2
+	VADDPS       Y2, Y5, Y5
+	VPSLLVD      ends<>+0(SB), Y1, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y2, Y3, Y3
+	VMULPS       32(R12), Y3, Y2
+	VADDPS       Y2, Y6, Y6
+	VPMOVZXBD    8(AX), Y2
+	VPSRLD       $0x04, Y2, Y3
+	VPSLLD       $0x1c, Y2, Y2
+	VPSRLD       $0x1c, Y2, Y2
+	VCVTDQ2PS    Y2, Y2
+	VMULPS       Y0, Y2, Y2
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y0, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y1, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y0, Y2, Y2
+	VMULPS       64(R12), Y2, Y0
+	VADDPS       Y0, Y7, Y7
+	VPSLLVD      ends<>+0(SB), Y1, Y0
+	VPSRAD       $0x1f, Y0, Y0
+	VPSRLD       $0x08, Y1, Y1
+	VANDPS       Y0, Y3, Y3
+	VMULPS       96(R12), Y3, Y0
+	VADDPS       Y0, Y8, Y8
+	TESTQ        SI, SI
+	JEQ          whole13
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	SHRQ         $0x20, SI
+	MOVQ         DX, SI
+	SHRQ         CL, SI
+	INCQ         DX
+	VBROADCASTSS (BX)(SI*4), Y2
+	VPMOVZXBD    16(AX), Y1
+	VPSRLD       $0x04, Y1, Y3
+	VPSLLD       $0x1c, Y1, Y1
+	VPSRLD       $0x1c, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y0, Y13
+	VPSRAD       $0x1f, Y13, Y13
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y13, Y1, Y1
+	VMULPS       128(R12), Y1, Y1
+	VADDPS       Y1, Y9, Y9
+	VPSLLVD      ends<>+0(SB), Y0, Y1
+	VPSRAD       $0x1f, Y1, Y1
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y1, Y3, Y3
+	VMULPS       160(R12), Y3, Y1
+	VADDPS       Y1, Y10, Y10
+	VPMOVZXBD    24(AX), Y1
+	VPSRLD       $0x04, Y1, Y3
+	VPSLLD       $0x1c, Y1, Y1
+	VPSRLD       $0x1c, Y1, Y1
+	VCVTDQ2PS    Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VCVTDQ2PS    Y3, Y3
+	VMULPS       Y2, Y3, Y3
+	VPSLLVD      ends<>+0(SB), Y0, Y2
+	VPSRAD       $0x1f, Y2, Y2
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y2, Y1, Y1
+	VMULPS       192(R12), Y1, Y1
+	VADDPS       Y1, Y11, Y11
+	VPSLLVD      ends<>+0(SB), Y0, Y1
+	VPSRAD       $0x1f, Y1, Y1
+	VPSRLD       $0x08, Y0, Y0
+	VANDPS       Y1, Y3, Y3
+	VMULPS       224(R12), Y3, Y0
+	VADDPS       Y0, Y12, Y12
+
+whole13:
 made5:
 	VUNPCKLPS  Y6, Y5, Y0
 	VUNPCKHPS  Y6, Y5, Y1
@@ -4970,23 +14212,531 @@ made5:
 	VMOVUPS    Y3, 160(R10)
 	VMOVUPS    Y9, 192(R10)
 	VMOVUPS    Y6, 224(R10)
-	DECQ       columns+88(FP)
-	JLE        end12
-	MOVQ       qRow+96(FP), AX
+	ADDQ       $0x00000100, R10
+	DECQ       columns+96(FP)
+	JLE        end14
+	MOVQ       qRow+104(FP), AX
 	ADDQ       q+0(FP), AX
 	MOVQ       AX, q+0(FP)
-	MOVQ       scaleRow+104(FP), SI
-	ADDQ       scale+24(FP), SI
-	MOVQ       SI, scale+24(FP)
-	MOVQ       zeroRow+112(FP), DI
-	ADDQ       zero+32(FP), DI
-	MOVQ       DI, zero+32(FP)
-	ADDQ       $0x00000100, R10
-	MOVQ       steps+8(FP), R8
-	XORQ       DX, DX
+	MOVQ       scaleRow+112(FP), BX
+	ADDQ       scale+32(FP), BX
+	MOVQ       BX, scale+32(FP)
+	MOVQ       zeroRow+120(FP), SI
+	ADDQ       zero+40(FP), SI
+	MOVQ       SI, zero+40(FP)
+	MOVQ       steps+8(FP), DI
 	JMP        column1
 
-end12:
+end14:
+	VZEROUPPER
+	RET
+
+// func weightGroupsAVX2U4(q *byte, steps int, shift int, numbers *int32, scale *float32, zero *float32, codes *float32, x *float32, xRow int, rows int, lanes *float32, more int, columns int, qRow int, scaleRow int, zeroRow int, rest uint64)
+// Requires: AVX, AVX2, MMX+
+TEXT ·weightGroupsAVX2U4(SB), NOSPLIT, $0-136
+	MOVQ   q+0(FP), AX
+	MOVQ   scale+32(FP), DX
+	MOVQ   zero+40(FP), BX
+	MOVQ   steps+8(FP), SI
+	MOVQ   x+56(FP), DI
+	MOVQ   rows+72(FP), CX
+	MOVQ   lanes+80(FP), R8
+	MOVQ   more+88(FP), R9
+	VXORPS X0, X0, X0
+	MOVQ   xRow+64(FP), CX
+
+column1:
+	TESTQ   R9, R9
+	JEQ     begin2
+	VMOVUPS (R8), Y1
+	VMOVUPS 32(R8), Y2
+	VMOVUPS 64(R8), Y3
+	VMOVUPS 96(R8), Y4
+	VMOVUPS 128(R8), Y5
+	VMOVUPS 160(R8), Y6
+	VMOVUPS 192(R8), Y7
+	VMOVUPS 224(R8), Y8
+	JMP     begun3
+
+begin2:
+	VMOVAPS Y0, Y1
+	VMOVAPS Y0, Y2
+	VMOVAPS Y0, Y3
+	VMOVAPS Y0, Y4
+	VMOVAPS Y0, Y5
+	VMOVAPS Y0, Y6
+	VMOVAPS Y0, Y7
+	VMOVAPS Y0, Y8
+
+begun3:
+	VSHUFPS $0x88, Y2, Y1, Y9
+	VSHUFPS $0xdd, Y2, Y1, Y1
+	VPERMPD $0xd8, Y9, Y9
+	VPERMPD $0xd8, Y1, Y1
+	VSHUFPS $0x88, Y4, Y3, Y2
+	VSHUFPS $0xdd, Y4, Y3, Y3
+	VPERMPD $0xd8, Y2, Y2
+	VPERMPD $0xd8, Y3, Y3
+	VSHUFPS $0x88, Y6, Y5, Y4
+	VSHUFPS $0xdd, Y6, Y5, Y5
+	VPERMPD $0xd8, Y4, Y4
+	VPERMPD $0xd8, Y5, Y5
+	VSHUFPS $0x88, Y8, Y7, Y6
+	VSHUFPS $0xdd, Y8, Y7, Y7
+	VPERMPD $0xd8, Y6, Y6
+	VPERMPD $0xd8, Y7, Y7
+	MOVQ    DI, R10
+	TESTQ   BX, BX
+	JEQ     none4
+	MOVQ    numbers+24(FP), CX
+	MOVL    (CX), R11
+	ANDL    $-8, R11
+	SHLQ    $0x02, R11
+	SUBQ    R11, DX
+	SUBQ    R11, BX
+	TESTQ   SI, SI
+	JLE     end7
+
+stripe6:
+	PREFETCHT0 1024(AX)
+	MOVL       (CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    (CX), Y8
+	VPERMPS    (DX)(R11*4), Y8, Y10
+	VPERMPS    (BX)(R11*4), Y8, Y8
+	VPMOVZXBD  (AX), Y11
+	VPSRLD     $0x04, Y11, Y12
+	VPSLLD     $0x1c, Y11, Y11
+	VPSRLD     $0x1c, Y11, Y11
+	VCVTDQ2PS  Y11, Y11
+	VSUBPS     Y8, Y11, Y11
+	VMULPS     Y10, Y11, Y11
+	VCVTDQ2PS  Y12, Y12
+	VSUBPS     Y8, Y12, Y12
+	VMULPS     Y10, Y12, Y12
+	VMULPS     (R10), Y11, Y8
+	VADDPS     Y8, Y9, Y9
+	VMULPS     32(R10), Y12, Y8
+	VADDPS     Y8, Y1, Y1
+	MOVL       32(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    32(CX), Y8
+	VPERMPS    (DX)(R11*4), Y8, Y10
+	VPERMPS    (BX)(R11*4), Y8, Y8
+	VPMOVZXBD  8(AX), Y11
+	VPSRLD     $0x04, Y11, Y12
+	VPSLLD     $0x1c, Y11, Y11
+	VPSRLD     $0x1c, Y11, Y11
+	VCVTDQ2PS  Y11, Y11
+	VSUBPS     Y8, Y11, Y11
+	VMULPS     Y10, Y11, Y11
+	VCVTDQ2PS  Y12, Y12
+	VSUBPS     Y8, Y12, Y12
+	VMULPS     Y10, Y12, Y12
+	VMULPS     64(R10), Y11, Y8
+	VADDPS     Y8, Y2, Y2
+	VMULPS     96(R10), Y12, Y8
+	VADDPS     Y8, Y3, Y3
+	MOVL       64(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    64(CX), Y8
+	VPERMPS    (DX)(R11*4), Y8, Y10
+	VPERMPS    (BX)(R11*4), Y8, Y8
+	VPMOVZXBD  16(AX), Y11
+	VPSRLD     $0x04, Y11, Y12
+	VPSLLD     $0x1c, Y11, Y11
+	VPSRLD     $0x1c, Y11, Y11
+	VCVTDQ2PS  Y11, Y11
+	VSUBPS     Y8, Y11, Y11
+	VMULPS     Y10, Y11, Y11
+	VCVTDQ2PS  Y12, Y12
+	VSUBPS     Y8, Y12, Y12
+	VMULPS     Y10, Y12, Y12
+	VMULPS     128(R10), Y11, Y8
+	VADDPS     Y8, Y4, Y4
+	VMULPS     160(R10), Y12, Y8
+	VADDPS     Y8, Y5, Y5
+	MOVL       96(CX), R11
+	ANDL       $-8, R11
+	VMOVUPS    96(CX), Y8
+	VPERMPS    (DX)(R11*4), Y8, Y10
+	VPERMPS    (BX)(R11*4), Y8, Y8
+	VPMOVZXBD  24(AX), Y11
+	VPSRLD     $0x04, Y11, Y12
+	VPSLLD     $0x1c, Y11, Y11
+	VPSRLD     $0x1c, Y11, Y11
+	VCVTDQ2PS  Y11, Y11
+	VSUBPS     Y8, Y11, Y11
+	VMULPS     Y10, Y11, Y11
+	VCVTDQ2PS  Y12, Y12
+	VSUBPS     Y8, Y12, Y12
+	VMULPS     Y10, Y12, Y12
+	VMULPS     192(R10), Y11, Y8
+	VADDPS     Y8, Y6, Y6
+	VMULPS     224(R10), Y12, Y8
+	VADDPS     Y8, Y7, Y7
+	ADDQ       $0x00000020, AX
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000100, R10
+	DECQ       SI
+	JNE        stripe6
+
+end7:
+	MOVQ         rest+128(FP), SI
+	TESTQ        SI, SI
+	JEQ          whole9
+	VMOVD        SI, X8
+	VPBROADCASTD X8, Y8
+	SHRQ         $0x20, SI
+	MOVL         (CX), R11
+	ANDL         $-8, R11
+	VMOVUPS      (CX), Y10
+	VPERMPS      (DX)(R11*4), Y10, Y11
+	VPERMPS      (BX)(R11*4), Y10, Y10
+	VPMOVZXBD    (AX), Y12
+	VPSRLD       $0x04, Y12, Y13
+	VPSLLD       $0x1c, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VSUBPS       Y10, Y12, Y12
+	VMULPS       Y11, Y12, Y12
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y10, Y13, Y13
+	VMULPS       Y11, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y12, Y12
+	VMULPS       (R10), Y12, Y10
+	VADDPS       Y10, Y9, Y9
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y13, Y13
+	VMULPS       32(R10), Y13, Y10
+	VADDPS       Y10, Y1, Y1
+	MOVL         32(CX), R11
+	ANDL         $-8, R11
+	VMOVUPS      32(CX), Y10
+	VPERMPS      (DX)(R11*4), Y10, Y11
+	VPERMPS      (BX)(R11*4), Y10, Y10
+	VPMOVZXBD    8(AX), Y12
+	VPSRLD       $0x04, Y12, Y13
+	VPSLLD       $0x1c, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VSUBPS       Y10, Y12, Y12
+	VMULPS       Y11, Y12, Y12
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y10, Y13, Y13
+	VMULPS       Y11, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y12, Y12
+	VMULPS       64(R10), Y12, Y10
+	VADDPS       Y10, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y13, Y13
+	VMULPS       96(R10), Y13, Y8
+	VADDPS       Y8, Y3, Y3
+	TESTQ        SI, SI
+	JEQ          whole9
+	VMOVD        SI, X8
+	VPBROADCASTD X8, Y8
+	SHRQ         $0x20, SI
+	MOVL         64(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      64(CX), Y10
+	VPERMPS      (DX)(SI*4), Y10, Y11
+	VPERMPS      (BX)(SI*4), Y10, Y10
+	VPMOVZXBD    16(AX), Y12
+	VPSRLD       $0x04, Y12, Y13
+	VPSLLD       $0x1c, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VSUBPS       Y10, Y12, Y12
+	VMULPS       Y11, Y12, Y12
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y10, Y13, Y13
+	VMULPS       Y11, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y12, Y12
+	VMULPS       128(R10), Y12, Y10
+	VADDPS       Y10, Y4, Y4
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y13, Y13
+	VMULPS       160(R10), Y13, Y10
+	VADDPS       Y10, Y5, Y5
+	MOVL         96(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      96(CX), Y10
+	VPERMPS      (DX)(SI*4), Y10, Y11
+	VPERMPS      (BX)(SI*4), Y10, Y10
+	VPMOVZXBD    24(AX), Y12
+	VPSRLD       $0x04, Y12, Y13
+	VPSLLD       $0x1c, Y12, Y12
+	VPSRLD       $0x1c, Y12, Y12
+	VCVTDQ2PS    Y12, Y12
+	VSUBPS       Y10, Y12, Y12
+	VMULPS       Y11, Y12, Y12
+	VCVTDQ2PS    Y13, Y13
+	VSUBPS       Y10, Y13, Y13
+	VMULPS       Y11, Y13, Y13
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y12, Y12
+	VMULPS       192(R10), Y12, Y10
+	VADDPS       Y10, Y6, Y6
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y13, Y13
+	VMULPS       224(R10), Y13, Y8
+	VADDPS       Y8, Y7, Y7
+
+whole9:
+	JMP made5
+
+none4:
+	MOVQ  numbers+24(FP), CX
+	MOVL  (CX), BX
+	ANDL  $-8, BX
+	SHLQ  $0x02, BX
+	SUBQ  BX, DX
+	TESTQ SI, SI
+	JLE   end11
+
+stripe10:
+	PREFETCHT0 1024(AX)
+	MOVL       (CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    (CX), Y8
+	VPERMPS    (DX)(BX*4), Y8, Y8
+	VPMOVZXBD  (AX), Y10
+	VPSRLD     $0x04, Y10, Y11
+	VPSLLD     $0x1c, Y10, Y10
+	VPSRLD     $0x1c, Y10, Y10
+	VCVTDQ2PS  Y10, Y10
+	VMULPS     Y8, Y10, Y10
+	VCVTDQ2PS  Y11, Y11
+	VMULPS     Y8, Y11, Y11
+	VMULPS     (R10), Y10, Y8
+	VADDPS     Y8, Y9, Y9
+	VMULPS     32(R10), Y11, Y8
+	VADDPS     Y8, Y1, Y1
+	MOVL       32(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    32(CX), Y8
+	VPERMPS    (DX)(BX*4), Y8, Y8
+	VPMOVZXBD  8(AX), Y10
+	VPSRLD     $0x04, Y10, Y11
+	VPSLLD     $0x1c, Y10, Y10
+	VPSRLD     $0x1c, Y10, Y10
+	VCVTDQ2PS  Y10, Y10
+	VMULPS     Y8, Y10, Y10
+	VCVTDQ2PS  Y11, Y11
+	VMULPS     Y8, Y11, Y11
+	VMULPS     64(R10), Y10, Y8
+	VADDPS     Y8, Y2, Y2
+	VMULPS     96(R10), Y11, Y8
+	VADDPS     Y8, Y3, Y3
+	MOVL       64(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    64(CX), Y8
+	VPERMPS    (DX)(BX*4), Y8, Y8
+	VPMOVZXBD  16(AX), Y10
+	VPSRLD     $0x04, Y10, Y11
+	VPSLLD     $0x1c, Y10, Y10
+	VPSRLD     $0x1c, Y10, Y10
+	VCVTDQ2PS  Y10, Y10
+	VMULPS     Y8, Y10, Y10
+	VCVTDQ2PS  Y11, Y11
+	VMULPS     Y8, Y11, Y11
+	VMULPS     128(R10), Y10, Y8
+	VADDPS     Y8, Y4, Y4
+	VMULPS     160(R10), Y11, Y8
+	VADDPS     Y8, Y5, Y5
+	MOVL       96(CX), BX
+	ANDL       $-8, BX
+	VMOVUPS    96(CX), Y8
+	VPERMPS    (DX)(BX*4), Y8, Y8
+	VPMOVZXBD  24(AX), Y10
+	VPSRLD     $0x04, Y10, Y11
+	VPSLLD     $0x1c, Y10, Y10
+	VPSRLD     $0x1c, Y10, Y10
+	VCVTDQ2PS  Y10, Y10
+	VMULPS     Y8, Y10, Y10
+	VCVTDQ2PS  Y11, Y11
+	VMULPS     Y8, Y11, Y11
+	VMULPS     192(R10), Y10, Y8
+	VADDPS     Y8, Y6, Y6
+	VMULPS     224(R10), Y11, Y8
+	VADDPS     Y8, Y7, Y7
+	ADDQ       $0x00000020, AX
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000100, R10
+	DECQ       SI
+	JNE        stripe10
+
+end11:
+	MOVQ         rest+128(FP), BX
+	TESTQ        BX, BX
+	JEQ          whole13
+	VMOVD        BX, X8
+	VPBROADCASTD X8, Y8
+	SHRQ         $0x20, BX
+	MOVL         (CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      (CX), Y10
+	VPERMPS      (DX)(SI*4), Y10, Y10
+	VPMOVZXBD    (AX), Y11
+	VPSRLD       $0x04, Y11, Y12
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y10, Y12, Y12
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y11, Y11
+	VMULPS       (R10), Y11, Y10
+	VADDPS       Y10, Y9, Y9
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y12, Y12
+	VMULPS       32(R10), Y12, Y10
+	VADDPS       Y10, Y1, Y1
+	MOVL         32(CX), SI
+	ANDL         $-8, SI
+	VMOVUPS      32(CX), Y10
+	VPERMPS      (DX)(SI*4), Y10, Y10
+	VPMOVZXBD    8(AX), Y11
+	VPSRLD       $0x04, Y11, Y12
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y10, Y12, Y12
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y11, Y11
+	VMULPS       64(R10), Y11, Y10
+	VADDPS       Y10, Y2, Y2
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y12, Y12
+	VMULPS       96(R10), Y12, Y8
+	VADDPS       Y8, Y3, Y3
+	TESTQ        BX, BX
+	JEQ          whole13
+	VMOVD        BX, X8
+	VPBROADCASTD X8, Y8
+	SHRQ         $0x20, BX
+	MOVL         64(CX), BX
+	ANDL         $-8, BX
+	VMOVUPS      64(CX), Y10
+	VPERMPS      (DX)(BX*4), Y10, Y10
+	VPMOVZXBD    16(AX), Y11
+	VPSRLD       $0x04, Y11, Y12
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y10, Y12, Y12
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y11, Y11
+	VMULPS       128(R10), Y11, Y10
+	VADDPS       Y10, Y4, Y4
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y12, Y12
+	VMULPS       160(R10), Y12, Y10
+	VADDPS       Y10, Y5, Y5
+	MOVL         96(CX), BX
+	ANDL         $-8, BX
+	VMOVUPS      96(CX), Y10
+	VPERMPS      (DX)(BX*4), Y10, Y10
+	VPMOVZXBD    24(AX), Y11
+	VPSRLD       $0x04, Y11, Y12
+	VPSLLD       $0x1c, Y11, Y11
+	VPSRLD       $0x1c, Y11, Y11
+	VCVTDQ2PS    Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VCVTDQ2PS    Y12, Y12
+	VMULPS       Y10, Y12, Y12
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y11, Y11
+	VMULPS       192(R10), Y11, Y10
+	VADDPS       Y10, Y6, Y6
+	VPSLLVD      ends<>+0(SB), Y8, Y10
+	VPSRAD       $0x1f, Y10, Y10
+	VPSRLD       $0x08, Y8, Y8
+	VANDPS       Y10, Y12, Y12
+	VMULPS       224(R10), Y12, Y8
+	VADDPS       Y8, Y7, Y7
+
+whole13:
+made5:
+	VUNPCKLPS  Y1, Y9, Y8
+	VUNPCKHPS  Y1, Y9, Y1
+	VPERM2F128 $0x20, Y1, Y8, Y9
+	VPERM2F128 $0x31, Y1, Y8, Y1
+	VUNPCKLPS  Y3, Y2, Y8
+	VUNPCKHPS  Y3, Y2, Y2
+	VPERM2F128 $0x20, Y2, Y8, Y3
+	VPERM2F128 $0x31, Y2, Y8, Y2
+	VUNPCKLPS  Y5, Y4, Y8
+	VUNPCKHPS  Y5, Y4, Y4
+	VPERM2F128 $0x20, Y4, Y8, Y5
+	VPERM2F128 $0x31, Y4, Y8, Y4
+	VUNPCKLPS  Y7, Y6, Y8
+	VUNPCKHPS  Y7, Y6, Y6
+	VPERM2F128 $0x20, Y6, Y8, Y7
+	VPERM2F128 $0x31, Y6, Y8, Y6
+	VMOVUPS    Y9, (R8)
+	VMOVUPS    Y1, 32(R8)
+	VMOVUPS    Y3, 64(R8)
+	VMOVUPS    Y2, 96(R8)
+	VMOVUPS    Y5, 128(R8)
+	VMOVUPS    Y4, 160(R8)
+	VMOVUPS    Y7, 192(R8)
+	VMOVUPS    Y6, 224(R8)
+	ADDQ       $0x00000100, R8
+	DECQ       columns+96(FP)
+	JLE        end14
+	MOVQ       qRow+104(FP), AX
+	ADDQ       q+0(FP), AX
+	MOVQ       AX, q+0(FP)
+	MOVQ       scaleRow+112(FP), DX
+	ADDQ       scale+32(FP), DX
+	MOVQ       DX, scale+32(FP)
+	MOVQ       zeroRow+120(FP), BX
+	ADDQ       zero+40(FP), BX
+	MOVQ       BX, zero+40(FP)
+	MOVQ       steps+8(FP), SI
+	JMP        column1
+
+end14:
 	VZEROUPPER
 	RET
 

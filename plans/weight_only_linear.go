@@ -84,6 +84,9 @@ func buildWeightOnlyLinear(pl *plan) error {
 		WeightLayer: layer, m: p.Shape("x")[0], k: p.Shape("x")[1], n: p.Shape("weight")[0],
 		group: p.int("group_size"), codes: p.DType("weight"),
 	}
+	if l.Numbers != nil {
+		l.numbers = l.Numbers(l.m, l.k, l.group)
+	}
 	l.tiles = ceilDiv(l.m, l.Rows)
 	l.columns = max(weightColumns, min(l.n, 4*jobSize/max(1, l.k))/weightColumns*weightColumns)
 	if l.Pack != nil {
@@ -109,8 +112,9 @@ type weightLinear struct {
 	cpu.WeightLayer
 	m, k, n, group int64
 	codes          tensor.DType
-	tiles          int64 // of rows of x
-	columns        int64 // of y that one job has
+	numbers        []int32 // of groups
+	tiles          int64   // of rows of x
+	columns        int64   // of y that one job has
 }
 
 // tile describes all rows and columns.
@@ -121,7 +125,7 @@ func (l *weightLinear) tile(c *call, w *worker) *cpu.WeightTile {
 	*t = cpu.WeightTile{
 		X: rowsOf(x), WeightRows: weightRowsOf(weight, scale, zero, l.codes, l.group), Y: rowsOf(y), Bias: vectorOf(bias),
 		M: l.m, M1: l.m, N1: l.n, K: l.k,
-		Packed: unsafe.Pointer(unsafe.SliceData(c.workspace)), Scratch: &w.scratch,
+		Packed: unsafe.Pointer(unsafe.SliceData(c.workspace)), Numbers: l.numbers, Scratch: &w.scratch,
 	}
 	return t
 }

@@ -7,8 +7,57 @@ import (
 
 // How weightReaders make weights of codes.
 
+// beginGroups begins with the parameters of a column.
+func (w weightReader) beginGroups() {
+	if !w.grouped {
+		w.c.XORQ(w.at, w.at)
+		return
+	}
+	first := w.c.GP64()
+	w.c.MOVQ(place(w.c, "numbers"), w.at)
+	w.blockOf(0, first)
+	w.c.SHLQ(operand.Imm(2), first)
+	w.c.SUBQ(first, w.scale)
+	if w.z[0] != nil {
+		w.c.SUBQ(first, w.zero)
+	}
+}
+
+// blockOf loads the number of the first scale of those that elements of a vector permute: of as many as it has lanes, of
+// which elements no vector has some and none of others.
+func (w weightReader) blockOf(disp int, first reg.GPVirtual) {
+	w.c.MOVL(operand.Mem{Base: w.at, Disp: disp}, first.As32())
+	w.c.ANDL(operand.I32(-w.kernel.lanes), first.As32())
+}
+
+// numberBytes is how many bytes the numbers of a stripe have: neighbours whose codes are in a byte share one.
+func (w weightReader) numberBytes() int { return 4 * w.bytes }
+
+// ofVector returns a reader that has the parameters of each element of a vector of codes.
+func (w weightReader) ofVector(number, half int) weightReader {
+	if !w.grouped {
+		return w
+	}
+	first, order, disp := w.c.GP64(), w.vector(), number*w.isa.bytes
+	w.blockOf(disp, first)
+	w.emit("VMOVUPS", operand.Mem{Base: w.at, Disp: disp}, order)
+	permuted := func(from reg.GPVirtual) reg.VecVirtual {
+		v := w.vector()
+		w.c.VPERMPS(operand.Mem{Base: from, Index: first, Scale: 4}, order, v)
+		return v
+	}
+	w.s[half] = permuted(w.scale)
+	if w.z[half] != nil {
+		w.z[half] = permuted(w.zero)
+	}
+	return w
+}
+
 // parameters loads those of the next half of a stripe.
 func (w weightReader) parameters(half int) {
+	if w.grouped {
+		return
+	}
 	number := w.c.GP64()
 	w.c.MOVQ(w.at, number)
 	w.c.SHRQ(reg.CL, number)
@@ -30,7 +79,7 @@ func (w weightReader) weights(half int, within mask, use func(v int, weights reg
 	if w.packed() {
 		for i := 0; i < vectors; i += 2 {
 			v := half*vectors + i
-			even, odd := w.evenAndOdd(half, w.widened(v, v*w.kernel.lanes/2, within))
+			even, odd := w.ofVector(v/2, half).evenAndOdd(half, w.widened(v, v*w.kernel.lanes/2, within))
 			use(v, even)
 			use(v+1, odd)
 		}
@@ -39,7 +88,7 @@ func (w weightReader) weights(half int, within mask, use func(v int, weights reg
 	for i := range vectors {
 		v := half*vectors + i
 		x := w.widened(v, v*w.kernel.lanes, within)
-		w.toWeights(half, x)
+		w.ofVector(v, half).toWeights(half, x)
 		use(v, x)
 	}
 }
@@ -64,6 +113,14 @@ func (w weightReader) evenAndOdd(half int, even reg.VecVirtual) (_, odd reg.VecV
 		w.c.VPERMPS(table, odd, odd)
 		return even, odd
 	}
+	if w.widen == "" {
+		w.c.VPSRLD(operand.Imm(4), even, odd)
+		w.c.VPERMPS(w.codes, even, even)
+		w.c.VPERMPS(w.codes, odd, odd)
+		w.scaled(half, even)
+		w.scaled(half, odd)
+		return even, odd
+	}
 	w.emit(w.shift, 4, even, odd)
 	w.emit("VPSLLD", 28, even, even)
 	w.emit(w.shift, 28, even, even)
@@ -75,6 +132,11 @@ func (w weightReader) evenAndOdd(half int, even reg.VecVirtual) (_, odd reg.VecV
 // toWeights makes weights of widened codes.
 func (w weightReader) toWeights(half int, x reg.VecVirtual) {
 	w.emit("VCVTDQ2PS", x, x)
+	w.scaled(half, x)
+}
+
+// scaled makes weights of what codes stand for.
+func (w weightReader) scaled(half int, x reg.VecVirtual) {
 	if z := w.z[half]; z != nil {
 		w.emit("VSUBPS", z, x, x)
 	}

@@ -133,6 +133,9 @@ func (k *kernel) foldFour(vectors [4]reg.VecVirtual) reg.VecVirtual {
 
 // pack stores the weights of a row of codes in packed rows.
 func (w weightReader) pack() {
+	w.begin("packWeights", "packGroups", "to *float32, toRow, apart int", "packs so many stripes of weights (q - zero) * scale, as packStripes"+w.isa.name+" does,", "for columns toRow bytes apart."+w.ofZeros())
+	column := w.newLabel("column")
+	w.c.Label(column)
 	to := w.newPackedRows(param(w.c, "to"), param(w.c, "apart"))
 	store := func(v int, weights reg.VecVirtual) { w.emit("VMOVUPS", weights, to.at(v)) }
 	var even reg.VecVirtual
@@ -148,16 +151,16 @@ func (w weightReader) pack() {
 			store(v, high)
 		}
 	}
-	w.each(put, to.rows, w.together()*w.isa.bytes)
-	w.rest(func() {
-		none, vectors := w.vector(), stripeLanes/w.kernel.lanes
-		w.emit("VXORPS", none.AsX(), none.AsX(), none.AsX())
-		for v := vectors / 2; v < vectors; v++ {
-			store(v, none)
-		}
-	}, func(v int, weights reg.VecVirtual, within reg.Register) {
-		w.emit("VMOVAPS_Z", weights, within, weights)
-		put(v, weights)
+	w.withZeros(func(w weightReader) {
+		w.each(put, to.rows, w.together()*w.isa.bytes)
+		w.rest(func() {
+			none, vectors := w.vector(), stripeLanes/w.kernel.lanes
+			w.emit("VXORPS", none.AsX(), none.AsX(), none.AsX())
+			for v := vectors / 2; v < vectors; v++ {
+				store(v, none)
+			}
+		}, put)
 	})
+	w.nextColumn(column, moved{"q", "qRow", w.q}, moved{"scale", "scaleRow", w.scale}, moved{"zero", "zeroRow", w.zero}, moved{"to", "toRow", w.c.GP64()})
 	endFunction(w.c)
 }

@@ -74,11 +74,11 @@ func (k weightKernel) store(acc accumulators) {
 	k.eachOf(acc, func(at operand.Mem, v reg.VecVirtual) { k.emit("VMOVUPS", v, at) })
 }
 
-// add adds a product to an accumulator, each rounded, to all elements or to those of a mask.
-func (k weightKernel) add(x, w any, to reg.VecVirtual, within ...any) {
+// add adds a product to an accumulator, each rounded.
+func (k weightKernel) add(x, w any, to reg.VecVirtual) {
 	product := k.vector()
 	k.emit("VMULPS", x, w, product)
-	k.emit("VADDPS", append(append([]any{product, to}, within...), to)...)
+	k.emit("VADDPS", product, to, to)
 }
 
 // weightTiles are the kernels for packed stripes.
