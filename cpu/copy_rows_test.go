@@ -14,8 +14,8 @@ import (
 func TestCopyRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 1))
 	for bytes := int64(1); bytes <= 300; bytes++ {
-		rows, fromGap, toGap := r.Int64N(6), r.Int64N(20), r.Int64N(20)
-		size := func(gap int64) int64 { return max(0, rows*(bytes+gap)-gap) }
+		rows, fromGap, toGap := 1+r.Int64N(5), r.Int64N(20), r.Int64N(20)
+		size := func(gap int64) int64 { return rows*(bytes+gap) - gap }
 		from := make([]byte, size(fromGap))
 		for i := range from {
 			from[i] = byte(r.Uint32())

@@ -14,8 +14,11 @@ import (
 // fewInCall is of how many elements a call is so short that copies pay for a longer one.
 const fewInCall = 4096
 
-// fewInRow is the same where all elements have to be copied.
-const fewInRow = 512
+// fewInRow is the same where all elements have to be copied for calls that get longer, veryFewInRow where these may not.
+const fewInRow, veryFewInRow = 512, 64
+
+// leastBeside is how many groups lie side by side where it is by them that elements are copied.
+const leastBeside = 4
 
 // mayCopyTiles reports whether there is a better way for groups, or for short ones, or longer calls, if tiles of them are
 // copied.
@@ -129,7 +132,7 @@ func (f *groupedPlan) inCopiedOrder(g *layout) {
 		by = f.scale
 	}
 	for _, k := range copiedOperands {
-		if f.hasData(g, k) && slices.Contains(g.stride[k][:g.dims], f.size[k]) {
+		if d := slices.Index(g.stride[k][:g.dims], f.size[k]); d >= 0 && f.hasData(g, k) && g.size[d] >= leastBeside {
 			by = k
 		}
 	}
@@ -153,8 +156,9 @@ func (f *groupedPlan) follow(g *layout, k int, n int64) bool {
 func (f *groupedPlan) copyTiles(c *call) bool {
 	g, m, before := &c.groups, &c.members, c.groups
 	n := m.count()
-	short := n*g.size[g.dims-1] < fewInRow
 	f.inCopiedOrder(g)
+	side := n * g.size[g.dims-1]
+	short := side < veryFewInRow || side < fewInRow && f.valuesJoin(g)
 	var copied [len(copiedOperands)]bool
 	for i, k := range copiedOperands {
 		cut := k < dataInputs && f.cuts(m, k)
@@ -237,4 +241,16 @@ func (f *groupedPlan) putTile(c *call, w *worker, first, groups, row int64) {
 func (f *groupedPlan) copyRow(c *call, w *worker, first, groups, row int64, back bool) {
 	_, n := c.members.rows()
 	f.copyPiece(c, w, (row*c.groups.count()+first)*n, groups*n, 0, back)
+}
+
+// valuesJoin reports whether what groups have one of each lies so that their last two dimensions may be one.
+func (f *groupedPlan) valuesJoin(g *layout) bool {
+	inner := g.dims - 1
+	for k := range maxOperands {
+		data := k < kernelOperands && !f.param[k]
+		if inner > 0 && !data && g.start[k] != nil && g.stride[k][inner-1] != g.stride[k][inner]*g.size[inner] {
+			return false
+		}
+	}
+	return true
 }

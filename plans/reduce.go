@@ -76,7 +76,7 @@ func (r *reduction[C]) ways() []way {
 	return []way{
 		inColumns: {
 			func(c *call) int64 { return r.tryColumns(c, r.fold.columnExtremes != nil) },
-			columnJob(r.groupedPlan, r.kernel, r.fold), never,
+			columnJob(r.groupedPlan, r.kernel, r.fold, r.then == nil), never,
 		},
 		inShortGroups: {
 			func(c *call) int64 { return r.tryShortGroups(c, r.fold.short) },

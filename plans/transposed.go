@@ -14,7 +14,8 @@ const (
 	transposedRows  = 16   // of a tile: a line of 4-byte elements
 	transposedWidth = 496  // elements of a row
 	transposedPitch = 504  // from row to row: not a power of 2, whose rows would share sets of the cache
-	leastTransposed = 1024 // elements of a tile that is worth it
+	leastTransposed = 1024 // elements of a tile that is worth it,
+	leastFar        = 448  // or, of rows and columns in memory, where a copy would read a few elements of each line
 )
 
 // transposed is how a call's elements are parted into tiles of rows along the last but one dimension.
@@ -37,7 +38,7 @@ func (f *groupedPlan) tryTransposed(c *call) int64 {
 		return 0
 	}
 	across, along := f.across(l)
-	if along < 0 || min(transposedRows, l.size[along])*min(transposedWidth, l.size[inner]) < leastTransposed && l.within(along)*transposedRows <= copySize {
+	if along < 0 || !l.transposes(along) {
 		return 0 // none, or small images: several in a copy (copies.go)
 	}
 	t.across = across
@@ -68,6 +69,13 @@ func (f *groupedPlan) across(l *layout) (inputs [dataInputs]bool, along int) {
 		inputs[k] = true
 	}
 	return inputs, along
+}
+
+// transposes reports whether tiles of rows, and of the columns that follow one another, are worth it.
+func (l *layout) transposes(rows int) bool {
+	high, wide := l.size[rows], l.size[l.dims-1]
+	far := l.within(rows)*transposedRows > copySize && min(high, wide) >= transposedRows && high*wide >= leastFar
+	return far || min(transposedRows, high)*min(transposedWidth, wide) >= leastTransposed
 }
 
 func (t *transposed) tiles(l *layout) int64 {
