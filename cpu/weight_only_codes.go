@@ -124,12 +124,14 @@ func (t *WeightTile) bytesOf(codes int64) int64 {
 	return codes
 }
 
-// rowsInside returns how many rows have codes behind them, up to the end of a stripe, that kernels may read.
+// rowsInside returns how many rows have codes behind them, up to the end of a stripe, that kernels may read: where rows lie
+// a page apart, nothing may be mapped there.
 func (t *WeightTile) rowsInside() int64 {
-	apart, more := t.Weight.RowStride, t.bytesOf(roundUp(t.K, Lanes))-t.bytesOf(t.K)
-	if apart <= 0 {
+	apart, row := t.Weight.RowStride, t.bytesOf(t.K)
+	if apart <= 0 || apart-row >= smallestPage {
 		return 0
 	}
+	more := t.bytesOf(roundUp(t.K, Lanes)) - row
 	return max(0, t.Rows-ceilDiv(more, apart))
 }
 
