@@ -2,7 +2,6 @@ package plans_test
 
 import (
 	"fmt"
-	"strings"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -29,7 +28,7 @@ func farRows(t *testing.T, columns int) tensor.View {
 // Of rows that lie more than a page apart nothing in between is read: it need not be mapped.
 func TestBagsOfFarRows(t *testing.T) {
 	indices, scale, y := tensor.Of([]int64{0, 1}, 1, 2), tensor.Of([]float32{1, 1}, 2, 1), tensor.New(tensor.F32, 1, 3)
-	runFarRows(t, "weight_only_embedding_bag weight=s8[2,3] indices=i64[1,2] group_size=3 mode=sum", []tensor.View{farRows(t, 3), indices, {}, {}, scale, {}, y})
+	runFarRows(t, "weight_only_embedding_bag weight=s8[2,3] indices=i64[1,2] group_size=3 mode=sum", "", []tensor.View{farRows(t, 3), indices, {}, {}, scale, {}, y})
 	require.Equal(t, []float32{2, 3, 4}, tensor.Slice[float32](y))
 }
 
@@ -38,7 +37,10 @@ func TestWeightsOfFarRows(t *testing.T) {
 		for _, m := range []int64{1, 9} {
 			x, scale, y := tensor.New(tensor.F32, m, 100), tensor.Of([]float32{1, 1}, 2, 1), tensor.New(tensor.F32, m, 2)
 			fill(x, func() float32 { return 1 })
-			runFarRows(t, fmt.Sprintf("weight_only_linear x=f32[%d,100] weight=s8[2,100] group_size=100 bias=none", m), []tensor.View{x, farRows(t, 100), scale, {}, {}, y}, row)
+			text := fmt.Sprintf("weight_only_linear x=f32[%d,100] weight=s8[2,100] group_size=100 bias=none", m)
+			if !runFarRows(t, text, row, []tensor.View{x, farRows(t, 100), scale, {}, {}, y}) {
+				continue
+			}
 			for i, v := range tensor.Slice[float32](y) {
 				require.Equal(t, []float32{100, 199}[i%2], v, row)
 			}
@@ -46,10 +48,13 @@ func TestWeightsOfFarRows(t *testing.T) {
 	}
 }
 
-func runFarRows(t *testing.T, text string, args []tensor.View, row ...string) {
-	p, err := plans.Parse(text)
-	require.NoError(t, err)
-	plan, err := plans.Select(0, p, plans.Preference{Threads: 1, Row: strings.Join(row, "")})
-	require.NoError(t, err)
+// runFarRows reports whether there is such a row here.
+func runFarRows(t *testing.T, text, row string, args []tensor.View) bool {
+	plan, err := plans.Select(0, plans.MustParse(text), plans.Preference{Threads: 1, Row: row})
+	if err != nil {
+		requireKind(t, err, plans.Unsupported)
+		return false
+	}
 	require.NoError(t, plan.Run(0, make([]byte, plan.WorkspaceSize()), args))
+	return true
 }
