@@ -44,7 +44,7 @@ var weightOnlyEmbeddingBag = op{
 		if err != nil {
 			return err
 		}
-		codes, group := pl.problem.DType("weight"), pl.problem.int("group_size")
+		codes, group := pl.problem.DType("weight"), weightGroup(&pl.problem)
 		e.codes = func(c *call) cpu.WeightRows {
 			return weightRowsOf(&c.args[bagRows], &c.args[bagFurther], &c.args[bagFurther+1], codes, group)
 		}

@@ -225,3 +225,21 @@ func TestLongBagsOfCodesTakeNaNs(t *testing.T) {
 		}
 	}
 }
+
+// A group may be longer than a row by any number, sys.maxsize among them: it is the row.
+func TestGroupsLongerThanAnyRow(t *testing.T) {
+	const columns = 20
+	for _, op := range []string{"weight_only_embedding_bag weight=s8[4,20] indices=i64[1,3]", "weight_only_embedding_bag weight=s8[4,20] indices=i64[1,600]", "weight_only_linear weight=s8[4,20] x=f32[3,20] bias=none", "weight_only_linear weight=s8[4,20] x=f32[9,20] bias=none"} {
+		for _, scale := range []string{"f32", "f16"} {
+			text := op + " weight_scale=" + scale + " group_size="
+			for _, size := range []int64{columns + 1, 1 << 40, 1 << 60, 1 << 61, 1 << 62, math.MaxInt64 - 2, math.MaxInt64} {
+				c, err := testcase.NewCase(testcase.NewSource(1, 0), text+fmt.Sprint(size))
+				require.NoError(t, err)
+				want := defined(t, c)
+				for _, row := range rowsFor(c) {
+					same(t, c, testcase.Options{Preference: plans.Preference{Row: row}}, want, row)
+				}
+			}
+		}
+	}
+}

@@ -82,7 +82,7 @@ func buildWeightOnlyLinear(pl *plan) error {
 	}
 	l := &weightLinear{
 		WeightLayer: layer, m: p.Shape("x")[0], k: p.Shape("x")[1], n: p.Shape("weight")[0],
-		group: p.int("group_size"), codes: p.DType("weight"),
+		group: weightGroup(p), codes: p.DType("weight"),
 	}
 	if l.Numbers != nil {
 		l.numbers = l.Numbers(l.m, l.k, l.group)
@@ -128,6 +128,11 @@ func (l *weightLinear) tile(c *call, w *worker) *cpu.WeightTile {
 		Packed: unsafe.Pointer(unsafe.SliceData(c.workspace)), Numbers: l.numbers, Scratch: &w.scratch,
 	}
 	return t
+}
+
+// weightGroup returns how many codes of a row share a scale: all of them where a group is longer, by however much.
+func weightGroup(p *Problem) int64 {
+	return min(p.int("group_size"), max(1, p.Shape("weight")[1]))
 }
 
 // weightRowsOf describes rows of codes and their parameters; zero may be absent.
