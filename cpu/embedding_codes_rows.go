@@ -28,8 +28,9 @@ func (b *codeBags) dequantize(m, all *EmbeddingSums, rows *weightRun, t termTile
 		}
 	}
 	if all.Factors.P != nil {
-		factors := memory.row[:n]
-		loadRow(b.x, factors, all.Factors.At(t.from))
+		if n > 0 { // behind the last factor there is none to point to
+			loadRow(b.x, memory.row[:n], all.Factors.At(t.from))
+		}
 		m.Factors = Span{P: unsafe.Pointer(&memory.row), Stride: 4, DType: tensor.F32}
 	}
 }
