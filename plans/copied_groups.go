@@ -15,7 +15,7 @@ import (
 const fewInCall = 4096
 
 // fewInRow is the same where all elements have to be copied for calls that get longer, veryFewInRow where these may not.
-const fewInRow, veryFewInRow = 512, 64
+const fewInRow, veryFewInRow = 512, 16
 
 // leastBeside is how many groups lie side by side where it is by them that elements are copied.
 const leastBeside = 4

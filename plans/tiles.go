@@ -37,12 +37,16 @@ type tiling struct {
 // another page, and the processor's TLB has room for some hundreds.
 const tilingElements, fewerElements = 1 << 20, 1 << 19
 
+// leastOfRuns is of how many elements runs, one after the other, are not too few for a call.
+const leastOfRuns = 64
+
 // tryTiles makes the tiling of a call's elements, in a layout, and reports whether their groups are short. If not, c.tiles
 // stays as it was.
 func (f *groupedPlan) tryTiles(c *call, l *layout) bool {
 	var t tiling
 	inner := l.dims - 1
-	takesRuns := !f.varies(l, inner) && f.takesRuns(l, l.size[inner]) // a kernel's call has many groups then, too
+	few := inner > 0 && l.size[inner]*l.size[inner-1] < leastOfRuns
+	takesRuns := !few && !f.varies(l, inner) && f.takesRuns(l, l.size[inner]) // a kernel's call has many groups then, too
 	if oneByOne || f.packed >= 0 || takesRuns && !f.tooShort(l.size[inner]) && !shortSteps(l) {
 		return false
 	}
