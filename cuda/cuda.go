@@ -132,7 +132,12 @@ func (g geometry) of(n int64) geometry {
 	return g
 }
 
-func ceilDiv(n, d int64) int64 { return (n + d - 1) / d }
+func ceilDiv(n, d int64) int64 {
+	if n <= 0 {
+		return 0
+	}
+	return (n-1)/d + 1 // d may be as large as a group_size
+}
 
 const (
 	blockThreads = 256
