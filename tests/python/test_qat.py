@@ -202,6 +202,10 @@ def test_hooks_of_fake_quantizers_run_and_change_no_bit(name):
         for f in (layer, copy.deepcopy(plain)):  # beside another hook, and alone
             f.activation_fake_quantizer.register_forward_pre_hook(lambda m, args: (args[0] * 0.5,))
             assert_same(f(x).detach(), plain(x * 0.5).detach())
+        for register in ("register_forward_hook", "register_forward_pre_hook"):  # that call another such layer
+            outer = copy.deepcopy(plain)
+            getattr(outer.activation_fake_quantizer, register)(lambda *_: seen.update(other=layer(x)))
+            assert_same(outer(x).detach(), plain(x).detach())
         layer.activation_fake_quantizer.register_forward_hook(lambda m, args, y: torch.zeros_like(y))
         assert_same(layer(x).detach(), plain.bias.detach().expand(5, 6))
 
@@ -262,7 +266,6 @@ def test_compiled(name):
     if learned:
         layer(x)  # compiled code does not look for a start
     eager = copy.deepcopy(layer)
-    torch._dynamo.reset()
     backend = "inductor" if name == "static int8" else "aot_eager"
     compiled = torch.compile(layer, fullgraph=True, backend=backend)
     for step in range(1, 4):

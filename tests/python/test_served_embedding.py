@@ -66,7 +66,7 @@ def test_scales_that_make_negative_zeros(dtype, scale):
 
 
 def test_negative_zeros_stay():
-    """Where scales are written, or replaced, or the copy's are, after a call that has seen others."""
+    """Where scales are written, or replaced, or the copy's are, or values get narrower, after a call that has seen others."""
     small = 1e-10
 
     def write(table):
@@ -82,7 +82,11 @@ def test_negative_zeros_stay():
         table(INDICES[0])
         return write(copy.deepcopy(table))
 
-    for change in (write, replace, write_copy):
+    def narrow(table):
+        write(table.float())(INDICES[0])
+        return table.half()
+
+    for change in (write, replace, write_copy, narrow):
         table = served({"dtype": torch.int8, "granularity": "per_channel"}, torch.float16)
         table(INDICES[0])
         table = change(table)

@@ -38,12 +38,14 @@ def call_with_notes(module: torch.nn.Module, x: Tensor) -> tuple[Tensor, tuple[T
     """module(x), without its backward hooks, and what its forward noted."""
     backward = module._backward_hooks, module._backward_pre_hooks
     module._backward_hooks, module._backward_pre_hooks = OrderedDict(), OrderedDict()
+    # What the layer asked for whose hook called this module's.
+    outer = getattr(_notes, "taken", None), getattr(_notes, "wanted", False)
     _notes.taken, _notes.wanted = None, True
     try:
         return module(x), _notes.taken
     finally:
         module._backward_hooks, module._backward_pre_hooks = backward
-        _notes.taken, _notes.wanted = None, False
+        _notes.taken, _notes.wanted = outer
 
 
 def note(y: Tensor, x: Tensor, parameters: Any) -> None:

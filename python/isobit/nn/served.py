@@ -124,6 +124,7 @@ class ServedWeight(FollowsData):
 
     def _apply(self, fn: Any, recurse: bool = True) -> ServedWeight:
         self.dtype = fn(torch.empty(0, dtype=self.dtype)).dtype  # bfloat16() and its like
+        self._judged = ServedWeight._judged  # by what is normal in it
         return super()._apply(fn, recurse)
 
     def _words(self) -> dict[str, Any]:
