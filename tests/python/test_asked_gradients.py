@@ -96,7 +96,6 @@ def test_a_gradient_to_differentiate_is_computed_beside_the_others():
 @pytest.mark.parametrize("name", ("grid_sample", "linear"))
 def test_sizes_of_compiled_code_stay_symbols(name):
     """What is asked is not looked up where a backward is traced, or a program of few rows would not be that of many."""
-    torch._dynamo.reset()
     f, inputs = CASES[name]
     compiled = torch.compile(f, backend="aot_eager", fullgraph=True)
     for rows in (2, 300):

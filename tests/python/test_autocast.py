@@ -111,7 +111,6 @@ def test_what_is_widened_has_the_bits_of_float32():
     def fake(x):
         return isobit.fake_quantize_per_tensor_affine(x, 0.1, 0, -8, 7)
 
-    torch._dynamo.reset()
     for run in (sample, torch.ops.isobit.grid_sample, torch.compile(sample, fullgraph=True, backend="aot_eager")):
         for g in (grid, GRID):
             leaves = half.clone().requires_grad_(), g.clone().requires_grad_()
@@ -149,7 +148,6 @@ def test_products_with_out_are_outside_of_autocast():
     def product(out):
         return isobit.matmul(X, W.t(), out=out)
 
-    torch._dynamo.reset()
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.matmul(X, W.t(), out=out) is out
         for run in (product, torch.compile(product, fullgraph=True, backend="eager")):

@@ -34,7 +34,6 @@ def test_same_gradients_everywhere(shapes):
     x, w = factors(shapes)
     dy = torch.randn_like(isobit.matmul(x, w))
     want = torch.autograd.grad(isobit.matmul(x, w), (x, w), dy)
-    torch._dynamo.reset()
     compiled = torch.compile(isobit.matmul, fullgraph=True, backend="aot_eager")
     loss = torch.func.grad(lambda x, w: (isobit.matmul(x, w) * dy).sum(), (0, 1))
     batch = torch.func.vmap(loss, (0, None))(torch.stack([x.detach()] * 2), w.detach())

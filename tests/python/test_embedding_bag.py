@@ -196,7 +196,6 @@ def test_vmap_over_indices():
 
 
 def test_compile_with_dynamic_shapes():
-    torch._dynamo.reset()
     compiled = torch.compile(isobit.embedding_bag, fullgraph=True, backend="aot_eager", dynamic=True)
     for n, bags, mode in ((5, 2, "mean"), (9, 4, "mean"), (7, 3, "max"), (8, 5, "max")):
         weight, indices = draw(n, 4).requires_grad_(), torch.arange(n).flip(0)

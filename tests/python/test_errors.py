@@ -227,7 +227,6 @@ def test_an_error_gets_from_process_to_process():
 )
 def test_compiled_bad_input_has_the_words_of_the_call(words, bad):
     """Compiled code does not trace what explains errors, which Dynamo cannot: it hears of them from the fake op."""
-    torch._dynamo.reset()
     compiled = torch.compile(lambda: quantize(**bad), backend="eager", fullgraph=True)
     if bad.get("x").__class__ is list and torch.__version__ < "2.9":
         words = "raised exception ExceptionVariable.*TypeError"  # whose words Dynamo of 2.8 leaves out

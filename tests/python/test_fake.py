@@ -172,7 +172,6 @@ def test_a_padding_row_from_the_end_goes_with_a_number_of_rows_that_is_a_symbol(
 )
 def test_what_symbols_have_no_outputs_for_is_said(call, good, bad, words):
     """An axis or an extent of a block that is a symbol failed as Python does, by an index or a division."""
-    torch._dynamo.reset()
     x = torch.ones(4, 6)
     compiled = torch.compile(call, backend="eager", fullgraph=True, dynamic=True)
     if good is not None:
@@ -184,7 +183,6 @@ def test_what_symbols_have_no_outputs_for_is_said(call, good, bad, words):
 @pytest.mark.parametrize("dtype", (torch.float32, torch.float8_e5m2, torch.int4))
 def test_a_dtype_is_an_argument_of_what_is_compiled(dtype):
     """The itemsize of a dtype that comes with a call is a symbol where everything may be one."""
-    torch._dynamo.reset()
     x, scale = torch.ones(4, 6, requires_grad=True), torch.full((4,), 0.5)
     compiled = torch.compile(isobit.quantize_per_channel, backend="eager", fullgraph=True, dynamic=True)
     q = compiled(x, scale, None, 0, -8, 7, dtype)

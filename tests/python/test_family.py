@@ -179,7 +179,6 @@ def programs():
 
 @pytest.mark.parametrize(("function", "args"), [pytest.param(f, a, id=n) for n, f, a in programs()])
 def test_compiled(function, args):
-    torch._dynamo.reset()
     compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
     ours, theirs = ([a.clone().requires_grad_() for a in args] for _ in range(2))
     y, c = function(*ours), compiled(*theirs)

@@ -145,7 +145,6 @@ def test_channels_last_stay_so(axis, learned):
     def faked(x, scale):
         return isobit.fake_quantize_per_channel_affine(x, scale, None, axis, -8, 7)
 
-    torch._dynamo.reset()
     compiled = torch.compile(faked, fullgraph=True, backend="aot_eager")
     rows = x.detach().contiguous().requires_grad_()
     wanted = (scale,) if learned else ()

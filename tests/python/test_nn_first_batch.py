@@ -69,7 +69,6 @@ def test_a_compiled_batch_of_one_value_is_no_empty_one(kind):
         torch._dynamo.decorators.mark_unbacked(x, 0)
         compiled(x)
         assert_same((traced.min_val, traced.max_val), (plain.min_val, plain.max_val))
-    torch._dynamo.reset()  # its limit of recompilations is that of all tests
 
 
 @each_observer
@@ -183,7 +182,6 @@ def test_a_parametrized_scale_of_an_observer_follows_it(keywords):
 @pytest.mark.parametrize("first", (Doubled, Product))
 @pytest.mark.parametrize("make", (LearnableFakeQuantize, FakeQuantize), ids=("learned", "observed"))
 def test_a_parametrized_scale_compiles_as_one_graph(make, first):
-    torch._dynamo.reset()  # each parametrized class is one compilation more of the same forward
     module = make()
     for step in (first, Doubled):
         parametrize.register_parametrization(module, "scale", step())

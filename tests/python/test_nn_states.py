@@ -227,6 +227,9 @@ def test_a_range_of_nothing_is_set_whoever_wrote_it():
     fresh = {name: b.clone() for name, b in q.named_buffers()}
     y = q(x)
     assert torch.equal(torch.func.functional_call(q, fresh, (x,)), y)
+    off = torch.zeros_like(q.fake_quant_enabled).mul_(0)  # written as often as the module's own
+    assert off._version == q.fake_quant_enabled._version and q.is_faking()
+    assert torch.func.functional_call(q, {"fake_quant_enabled": off}, (x,)) is x and q.is_faking()
 
 
 def test_a_quantizer_that_saw_its_weight_keeps_what_it_saw():
@@ -244,7 +247,6 @@ def test_switched_within_compiled_code():
         return q(x)
 
     x = draw(4, 16)
-    torch._dynamo.reset()
     assert torch.equal(torch.compile(run, fullgraph=True, backend="eager")(x), x)
     assert not q.is_faking()
 

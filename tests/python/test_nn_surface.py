@@ -125,7 +125,6 @@ def test_a_learned_scale_of_doubles_starts_from_doubles():
 def test_a_compiled_start_of_a_learned_scale(keywords):
     """The first batch sets it, in compiled code, too, which cannot look whether one came."""
     ours, compiled = LearnableFakeQuantize(-8, 7, **keywords), LearnableFakeQuantize(-8, 7, **keywords)
-    torch._dynamo.reset()
     run = torch.compile(compiled, fullgraph=True, backend="aot_eager")
     for factor in (1, 3):
         y, got = ours(draw(6, 8) * factor), run(draw(6, 8) * factor)

@@ -204,7 +204,6 @@ def test_as_many_rows_as_a_mask_picks():
     x, masks = draw(6, 8), (draw(6) > 0, torch.arange(6) == 1, torch.zeros(6, dtype=torch.bool))
     model = Picked(picked_layers())
     want = [model(x, mask) for mask in masks]
-    torch._dynamo.reset()
     compiled = torch.compile(model, fullgraph=True, dynamic=True, backend="aot_eager")
     program = torch.export.export(model, (x, masks[0]), strict=False).module()
     for run in (compiled, program):

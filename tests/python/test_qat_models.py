@@ -149,7 +149,6 @@ def test_a_model_is_served_with_its_bits(name, inplace):
     assert_same(served[0].weight(), table.eval().weight_fake_quantizer(table.weight).detach())
     assert_same(pickle.loads(pickle.dumps(served))(indices), want)
     assert_same(convert(served)(indices), want)
-    torch._dynamo.reset()
     assert_same(torch.compile(served, fullgraph=True, backend="aot_eager")(indices), want)
     for bad in (12, -1):
         with pytest.raises(IndexError):

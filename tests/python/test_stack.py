@@ -27,7 +27,6 @@ def test_autocast_leaves_gradients_alone(kind):
         return torch.autograd.grad(loss, (x, *layer.parameters()))
 
     want = gradients(layer, False, False)
-    torch._dynamo.reset()
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     for run, within in ((layer, False), (layer, True), (compiled, False), (compiled, True)):
         assert_same(gradients(run, True, within), want)
@@ -63,7 +62,6 @@ def test_a_learned_scale_is_compiled_once_for_all_batches(dtype):
         lambda: LearnableFakeQuantize(**lsq),
     )
     ours(draw(6, 8).to(dtype))
-    torch._dynamo.reset()
     counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
     compiled = torch.compile(ours, fullgraph=True, dynamic=True, backend=counter)
     compiles = []
@@ -77,7 +75,6 @@ def test_a_learned_scale_is_compiled_once_for_all_batches(dtype):
 
 def test_a_histogram_breaks_a_compiled_graph_where_it_is_asked():
     fake, compiled = (FakeQuantize(HistogramObserver, bins=64) for _ in range(2))
-    torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     run = torch.compile(compiled, backend="eager")
     for factor in (1, 3):
@@ -192,7 +189,6 @@ def keepable(graph, inputs):
 @pytest.mark.parametrize("name", ("matmul", "quantized_linear", "static", "groups", "learned"))
 def test_torch_keeps_what_it_compiled(name):
     """For the next process, which then starts sooner: but no graph with an autograd.Function in it."""
-    torch._dynamo.reset()
     function, args = PROGRAMS.get(name, (None, (draw(4, 8),)))
     if function is None:
         function = prepare(torch.nn.Linear(8, 5), *MODELS[name])

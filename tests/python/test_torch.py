@@ -131,7 +131,6 @@ def test_compile_gives_eager_bits(name, backend):
     if backend == "inductor" and name not in ("fake_quantize", "spatial", "quantized_linear"):
         pytest.skip("a C++ compilation each: a sample")
     function, args = PROGRAMS[name]
-    torch._dynamo.reset()
     compiled = torch.compile(function, fullgraph=True, backend=backend)
     eager_in, compiled_in = leaves(args, True), leaves(args, True)
     y, c = function(*eager_in), compiled(*compiled_in)
@@ -144,7 +143,6 @@ def test_compile_gives_eager_bits(name, backend):
 
 
 def test_compile_with_dynamic_shapes():
-    torch._dynamo.reset()
     compiled = torch.compile(spatial, fullgraph=True, backend="aot_eager", dynamic=True)
     for size in (4, 7, 5):
         image, theta = draw(2, 3, size, size), draw(2, 2, 3, spread=0.5)
@@ -158,8 +156,6 @@ def test_compile_with_dynamic_shapes():
 
 
 def test_compile_out_and_max_norm():
-    torch._dynamo.reset()
-
     def program(x, out, weight):
         isobit.fake_quantize_per_tensor_affine(x, 0.5, 0, -8, 7, out=out)
         return isobit.embedding(IDX, weight, max_norm=1.0)
