@@ -253,3 +253,4 @@ def test_a_state_without_a_scale_lacks_it():
     state = {name: value for name, value in model.state_dict().items() if not name.endswith("scale")}
     with pytest.raises(RuntimeError, match=r'Missing key\(s\) in state_dict: "0.weight.scale"'):
         model.load_state_dict(state)
+    assert model.load_state_dict({}, strict=False).missing_keys == list(model.state_dict())

@@ -1,5 +1,6 @@
 """What fake-quantizes, beside torch.ao: its results, its states, and what it converts."""
 
+import inspect
 import sys
 from abc import ABC
 from functools import partial
@@ -56,6 +57,15 @@ OBSERVERS = {
     "PerChannelMinMaxObserver": CHANNELS,
     "MovingAveragePerChannelMinMaxObserver": CHANNELS,
 }
+
+
+@pytest.mark.parametrize("name", (*OBSERVERS, "FakeQuantize"))
+def test_a_signature_begins_with_torch_aos(name):
+    ours, theirs = (list(inspect.signature(getattr(m, name)).parameters.values()) for m in (isobit.nn, ao))
+    for p, q in zip(ours, theirs[:-1], strict=False):  # the last one is **kwargs
+        default = getattr(isobit.nn, q.default.__name__) if inspect.isclass(q.default) else q.default
+        assert (p.name, p.kind, p.default) == (q.name, q.kind, default)
+    assert all(p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in ours[len(theirs) - 1 :])
 
 
 @pytest.mark.parametrize("name", OBSERVERS)

@@ -44,6 +44,8 @@ def synchronize_observers(module: torch.nn.Module, group: Any = None) -> None:
     mine = [_Outline.of(name, observer) for name, observer in observers.items()]
     of_all: list[Any] = [None] * dist.get_world_size(group)
     dist.all_gather_object(of_all, mine, group)
+    if not of_all:  # this process is not of the group, as torch has warned
+        return
     _check_same(of_all)
     found = [_joined(outlines) for outlines in zip(*of_all, strict=True)]
     for observer, outline in zip(observers.values(), found, strict=True):
@@ -126,7 +128,7 @@ def _widest(low: Tensor, high: Tensor, group: Any) -> tuple[Tensor, Tensor]:
     ends = ends.masked_fill((low > high) | isnan, -torch.inf)
     ends, isnan = _reduced(torch.stack([ends, isnan.to(ends.dtype)]), dist.ReduceOp.MAX, group)
     ends = ends.masked_fill(isnan > 0, torch.nan)
-    return -ends[0] + 0.0, ends[1]
+    return -ends[0], ends[1]
 
 
 def _mean(low: Tensor, high: Tensor, group: Any) -> tuple[Tensor, Tensor]:
