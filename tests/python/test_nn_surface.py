@@ -173,9 +173,9 @@ def test_an_observer_goes_through_a_saved_program(kind):
 def test_4_bit_codes_go_through_a_saved_program(dtype):
     """torch's files know no 4-bit types. Row counts and widths are odd, so that half a byte is left over."""
     config, x = {"dtype": dtype, "group_size": 3, "is_symmetric": dtype == "int4"}, torch.tensor([[1, 5], [0, 4]])
-    table = prepare(torch.nn.Embedding(7, 9), embedding=config)
+    tables = [prepare(kind(7, 9), embedding=config) for kind in (torch.nn.Embedding, torch.nn.EmbeddingBag)]
     layer = prepare(torch.nn.Linear(9, 5), config, exact=False)
-    for model, given in ((table, x), (layer, draw(4, 9))):
+    for model, given in (*((table, x) for table in tables), (layer, draw(4, 9))):
         served = convert(model)
         assert served.weight.codes.shape[-1] == 5  # packed, but in the program
         assert_same(reloaded(torch.export.export(served, (given,)))(given), served(given))
