@@ -246,6 +246,23 @@ def test_a_range_chosen_for_an_empty_input(kind, shape):
     assert_same(fake(draw(3, 4)), FakeQuantize(kind, is_dynamic=True)(draw(3, 4)))
 
 
+def test_a_subclass_chooses_by_its_extremes():
+    class Half(MinMaxObserver):
+        def extremes(self, x):
+            return tuple(end / 2 for end in super().extremes(x))
+
+    x, keywords = draw(3, 4), {"dtype": torch.int8, "qscheme": SYMMETRIC}
+    want = MinMaxObserver(**keywords).choose(x / 2)[0]
+    fake = FakeQuantize(Half, is_dynamic=True, **keywords)
+    codes, parameters = fake.codes_for(x)
+    assert codes is None
+    assert_same(parameters.scale, want)
+    observer = Half(**keywords)
+    observer(x)
+    assert_same(observer.calculate_qparams()[0], want)
+    assert fake(x[:0]).shape == (0, 4)
+
+
 def test_an_input_without_channels():
     with pytest.raises(ValueError, match=r"per_channel wants at least one dimension, not a shape of \[\]"):
         PerChannelMinMaxObserver(0)(torch.tensor(1.0))

@@ -205,8 +205,9 @@ class FakeQuantize(FakeQuantizer):
         # Another class, or another observer in the place of the first, may choose otherwise than the scheme does.
         if self.is_dynamic and type(self).parameters_for is FakeQuantize.parameters_for:
             observer = member(self, "activation_post_process")
-            ours = getattr(type(observer), "choose", None) is MinMaxObserver.choose
-            if ours and observer.scheme is self.scheme:
+            kind, ours = type(observer), MinMaxObserver
+            as_ours = getattr(kind, "choose", None) is ours.choose and kind.extremes is ours.extremes
+            if as_ours and observer.scheme is self.scheme:
                 chosen = self.scheme.choose_codes(x)
                 if chosen is not None:
                     return chosen[0], Parameters(chosen[1], None)

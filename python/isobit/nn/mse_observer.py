@@ -9,7 +9,6 @@ from torch import Tensor
 
 from .._checks import check_kinds
 from .._errors import ArgumentError
-from .._known import is_empty
 from .moving_average_observer import MovingAverageMinMaxObserver
 from .observers import EPS
 
@@ -62,8 +61,3 @@ class MSEObserver(MovingAverageMinMaxObserver):
         """The sum of squared errors of each block."""
         error = self.scheme.fake_quantize(x, *self.scheme.choose_for_range(low, high)) - x
         return self.scheme.grouping.sums(error, error).reshape(low.shape)
-
-    def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        if is_empty(x):
-            return super().choose(x)
-        return self.scheme.choose_for_range(*self.extremes(x))

@@ -147,7 +147,9 @@ class MinMaxObserver(FollowsData):
 
     def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Scale and zero point of x alone."""
-        return self.scheme.choose(x)
+        if type(self).extremes is MinMaxObserver.extremes or is_empty(x):
+            return self.scheme.choose(x)
+        return self.scheme.choose_for_range(*self.extremes(x))
 
     def is_new(self) -> bool:
         """Whether nothing was seen. On a GPU it waits, until something was."""
