@@ -209,6 +209,17 @@ def test_a_fake_quantizers_own_forward_runs(compiled):
             convert(FakeQuantizedLinear(21, 6, **{fake: Halved()}))
 
 
+@pytest.mark.parametrize("base", (FakeQuantize, LearnableFakeQuantize))
+def test_parameters_of_a_subclass_are_served(base):
+    class Twice(base):
+        def parameters_for(self, x):
+            return super().parameters_for(x)._replace(scale=self.scale * 2)
+
+    x, model = draw(4, 21), torch.nn.Sequential(Twice(), FakeQuantizedLinear(21, 6, activation_fake_quantizer=Twice()))
+    model(x)
+    assert_same(convert(model)(x).detach(), model.eval()(x).detach())
+
+
 def test_a_served_layer_says_what_it_wants():
     int4, tokens = (
         {"dtype": torch.int4, "granularity": "per_channel"},

@@ -224,7 +224,7 @@ class FakeQuantize(FakeQuantizer):
     def served(self) -> FakeQuantizer:
         from .served import ServedFakeQuantize
 
-        if not self.is_faking() or self.is_dynamic:
+        if not self.is_faking() or self.is_dynamic or type(self).parameters_for is not FakeQuantize.parameters_for:
             return self
         return ServedFakeQuantize(self.scheme, self.scale, self.zero_point)
 

@@ -260,7 +260,9 @@ class LearnableFakeQuantize(FakeQuantizer):
         from .served import ServedFakeQuantize
 
         self._warn_unset()
-        return ServedFakeQuantize(self.scheme, self.scale, self.zero_point) if self.is_faking() else self
+        if not self.is_faking() or type(self).parameters_for is not LearnableFakeQuantize.parameters_for:
+            return self
+        return ServedFakeQuantize(self.scheme, self.scale, self.zero_point)
 
     def extra_repr(self) -> str:
         return str(self.scheme)
