@@ -225,8 +225,10 @@ def test_a_wrapped_layer_is_converted():
 
 def test_a_compiled_layer_says_that_it_would_run_as_it_was():
     layer = prepare(torch.nn.Linear(8, 4), INT8)
+    parts = torch.nn.Sequential(prepare(torch.nn.Linear(8, 8), INT8), torch.compile(layer, backend="eager"))
     with pytest.raises(TypeError, match="convert: a OptimizedModule runs the layer it was made of"):
-        convert(torch.nn.Sequential(torch.compile(layer, backend="eager")))
+        convert(parts, inplace=True)
+    assert type(parts[0]) is type(layer)  # nothing is replaced then
     model, x = torch.compile(torch.nn.Sequential(layer), backend="eager"), draw(2, 8)
     want = model(x).detach()
     served = convert(model)

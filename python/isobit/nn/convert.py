@@ -27,10 +27,10 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
     trained or not. RuntimeError, as for a wrong shape, where its codes have another dtype, or, as far as the state has
     metadata (torch.save and torch.load keep it), stand for other values: other bounds, groups or float8.
 
-    Raises ValueError for a part whose weight a hook computes anew for each forward (pruning, the old weight_norm), or
-    changes its values after they were fake-quantized (such a forward hook is called once more to see);
-    TypeError for a part with a forward that its served form would not have, that torch.compile wraps, or that
-    fully_shard split."""
+    Raises, before a part is replaced: ValueError for a part whose weight a hook computes anew for each forward (pruning,
+    the old weight_norm), or changes its values after they were fake-quantized (such a forward hook is called once more
+    to see), or has codes of more than 8 bits; TypeError for a part with a forward that its served form would not have,
+    that torch.compile wraps, or that fully_shard split."""
     check_module("convert", module)
     check_kinds("convert", "b", inplace=inplace)
     for part in module.modules():
@@ -38,7 +38,11 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
             _check_part(part)
     module = module if inplace else copy.deepcopy(module)
     without_fast_path(module)
-    return _convert(module.eval(), {})
+    changes: list[tuple[dict[str, torch.nn.Module | None], str, torch.nn.Module]] = []
+    result = _convert(module.eval(), {}, changes)
+    for members, name, becomes in changes:
+        members[name] = becomes
+    return result
 
 
 def _check_part(part: torch.nn.Module) -> None:
@@ -71,7 +75,10 @@ def _is_changed(layer: torch.nn.Module) -> bool:
     return passed.tensor is not layer.weight or by.is_faking() != (passed.scheme is not None)
 
 
-def _convert(module: torch.nn.Module, done: dict[torch.nn.Module, torch.nn.Module]) -> torch.nn.Module:
+def _convert(
+    module: torch.nn.Module, done: dict[torch.nn.Module, torch.nn.Module], changes: list[Any]
+) -> torch.nn.Module:
+    """What a module becomes; changes: what is to be replaced in it for that, once nothing is wrong elsewhere."""
     if module in done:
         return done[module]
     # Its class's: a wrapper answers for what it wraps.
@@ -80,11 +87,11 @@ def _convert(module: torch.nn.Module, done: dict[torch.nn.Module, torch.nn.Modul
         for name, child in module._modules.items():  # named_children leaves out what it has named
             if child is None:
                 continue
-            becomes = _convert(child, done)
+            becomes = _convert(child, done, changes)
             if name == "_orig_mod" and becomes is not child:  # torch.compile's wrapper has bound its call
                 owner = type(module).__name__
                 raise TypeError(f"convert: a {owner} runs the layer it was made of; want convert before torch.compile")
-            module._modules[name] = becomes
+            changes.append((module._modules, name, becomes))
     return done[module]
 
 
