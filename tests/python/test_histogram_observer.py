@@ -19,7 +19,7 @@ def range_by_torch(observer, **keywords):
     torch.set_default_dtype(torch.float64)
     try:
         theirs = ao.HistogramObserver(**keywords)
-        theirs.histogram = observer.histogram.double()
+        theirs.histogram, theirs.dst_nbins = observer.histogram.double(), observer.quant_max - observer.quant_min + 1
         theirs.min_val, theirs.max_val = observer.min_val.double(), observer.max_val.double()
         return [end.float() for end in theirs._non_linear_param_search()]
     finally:
@@ -39,14 +39,17 @@ BATCHES = {
 }
 
 
-@pytest.mark.parametrize("keywords", ({}, {"bins": 100}, {"dtype": torch.qint8, "qscheme": SYMMETRIC}), ids=str)
+FEW = {"bins": 100, "quant_min": 0, "quant_max": 4}
+
+
+@pytest.mark.parametrize("keywords", ({}, {"bins": 100}, FEW, {"dtype": torch.qint8, "qscheme": SYMMETRIC}), ids=str)
 @pytest.mark.parametrize("name", BATCHES)
 def test_the_range_is_torch_aos(name, keywords):
     ours = HistogramObserver(**keywords)
     for x in BATCHES[name]():
         assert ours(x) is x
     low, high = range_by_torch(ours, **keywords)
-    got = MinMaxObserver(ours.dtype, ours.qscheme)
+    got = MinMaxObserver(ours.dtype, ours.qscheme, quant_min=ours.quant_min, quant_max=ours.quant_max)
     got(torch.stack([low, high]))
     torch.testing.assert_close(ours.calculate_qparams(), got.calculate_qparams(), rtol=1e-6, atol=0)
 

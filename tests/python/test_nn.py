@@ -67,7 +67,7 @@ def test_fake_quantize(channels):
     module = LearnableFakeQuantize(-8, 7, channels=channels, ch_axis=1, learn_zero_point=True)
     x = draw(5, 6, 4).requires_grad_()
     y = module(x)
-    assert module.initialized and (module.scale > 0).all()
+    assert module.initialized and (module.scale > 0).all() and (module.channels, module.ch_axis) == (channels, 1)
     y.square().sum().backward()
     assert x.grad is not None and module.scale.grad.abs().sum() > 0 and module.zero_point.grad is not None
     codes = (y / module.scale.reshape(1, -1, 1)).detach()

@@ -113,7 +113,7 @@ def table():
         (TypeError, "ServedLinear: weight_codes must be a Tensor, not list", lambda: ServedLinear([1], draw(1))),
         (ValueError, r"ServedLinear: weight_codes has shape \[3\]; want \[N, K\]", lambda: ServedLinear(draw(3).to(torch.int8), draw(1))),
         (ValueError, r"ServedLinear: weight_scale has shape \[3\]; want \[2\]", lambda: ServedLinear(draw(2, 3).to(torch.int8), draw(3))),
-        (ValueError, r"ServedLinear: bias has shape \[1, 2\]; want \[2\]", lambda: ServedLinear(draw(2, 3).to(torch.int8), draw(2), draw(1, 2))),
+        (ValueError, r"ServedLinear: bias has shape \[2, 1\]; want \[2\]", lambda: ServedLinear(draw(2, 3).to(torch.int8), draw(2), draw(2, 1))),
         (TypeError, "ServedLinear: bias must be a Tensor, not list", lambda: ServedLinear(draw(2, 3).to(torch.int8), draw(2), [1, 2])),
         (TypeError, "MSEObserver: steps must be an int", lambda: MSEObserver(steps=1.5)),
         (ValueError, "MSEObserver: steps is 0; want at least 1", lambda: MSEObserver(steps=0)),
