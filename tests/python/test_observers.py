@@ -18,6 +18,7 @@ from isobit.nn import (
     MSEObserver,
     PerChannelMinMaxObserver,
 )
+from isobit.nn._grouping import Grouping
 from kit import FLOATS, NAMES, assert_same, draw, layouts
 
 SYMMETRIC, AFFINE = torch.per_tensor_symmetric, torch.per_tensor_affine
@@ -246,12 +247,13 @@ def test_a_range_chosen_for_an_empty_input(kind, shape):
     assert_same(fake(draw(3, 4)), FakeQuantize(kind, is_dynamic=True)(draw(3, 4)))
 
 
-def test_a_subclass_chooses_by_its_extremes():
+@pytest.mark.parametrize("where", ("per_tensor", "per_token"))
+def test_a_subclass_chooses_by_its_extremes(where):
     class Half(MinMaxObserver):
         def extremes(self, x):
             return tuple(end / 2 for end in super().extremes(x))
 
-    x, keywords = draw(3, 4), {"dtype": torch.int8, "qscheme": SYMMETRIC}
+    x, keywords = draw(3, 4), {"dtype": torch.int8, "qscheme": SYMMETRIC, "grouping": Grouping(where)}
     want = MinMaxObserver(**keywords).choose(x / 2)[0]
     fake = FakeQuantize(Half, is_dynamic=True, **keywords)
     codes, parameters = fake.codes_for(x)
