@@ -127,6 +127,10 @@ func (b *rowSumsCall) sumRun(sum *cpu.EmbeddingSums, row, number, count, column,
 func (c *call) clearRows(out *tensor.View) {
 	b := &c.rowSums
 	b.out, b.columns, b.to = out, out.Shape[len(out.Shape)-1], matrixOf(out)
+	for m := &b.to; m.Dims > 1 && m.Contiguous() && m.Strides[m.Dims-1] == b.columns*m.DType.Size(); {
+		m.Dims-- // rows without gaps between them are a longer one
+		b.columns *= m.Size[m.Dims]
+	}
 	b.rows, b.stream = out.NumElements()/max(1, b.columns), out.NumElements()*out.DType.Size() >= streamFrom
 	c.parallel(ceilDiv(b.rows, rowsPerJob(b.columns)), b.rows*b.columns, clearRange)
 }
