@@ -261,6 +261,15 @@ func ClearRows(m *Matrix, first, rows, column, columns int64, stream bool) {
 	}
 }
 
+// ClearRow clears n elements of a float type, around the caches if it should.
+func ClearRow(row Span, n int64, stream bool) {
+	if row.Contiguous() {
+		clearRow(unsafe.Slice((*byte)(row.P), n*row.DType.Size()), stream)
+		return
+	}
+	ZeroRow(row, n)
+}
+
 // clearRow stores an empty sum.
 func clearRow(row []byte, stream bool) {
 	if stream && len(row) >= 2*streamAlignment {
