@@ -188,7 +188,7 @@ func (k affineRows[C]) sums(r *AffineRun, to []C) {
 	})
 	for column := range d + 1 {
 		sum := lanes[column*d*Lanes:][:d*Lanes]
-		k.fold(Columns[C]{Sums: [2][]C{sum}, width: d}, Lanes)
+		k.fold(Columns[C]{Sums: [2][]C{sum}, width: d}, int(min(Lanes, r.Stop-r.Start)))
 		for row, v := range sum[:d] {
 			to[row*(d+1)+column] = v
 		}

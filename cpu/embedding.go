@@ -49,15 +49,28 @@ func CopyRow(dst, src Span, n int64) {
 	strided(dst.P, dst.Stride, src.P, src.Stride, n)
 }
 
-// ZeroRow clears n elements.
+// ZeroRow clears n elements of a float type.
 func ZeroRow(dst Span, n int64) {
 	size := dst.DType.Size()
 	if dst.Contiguous() {
 		clear(unsafe.Slice((*byte)(dst.P), n*size))
 		return
 	}
+	switch size {
+	case 8:
+		zeroApart[uint64](dst, n)
+	case 4:
+		zeroApart[uint32](dst, n)
+	default:
+		zeroApart[uint16](dst, n)
+	}
+}
+
+// zeroApart clears n numbers that lie apart.
+func zeroApart[T any](dst Span, n int64) {
+	var zero T
 	for i := range n {
-		clear(unsafe.Slice((*byte)(dst.At(i).P), size))
+		*(*T)(unsafe.Add(dst.P, i*dst.Stride)) = zero
 	}
 }
 

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/tensor"
@@ -108,12 +109,19 @@ func (g *gatheredRows) wholeZeros(s *Scratch, d tensor.DType) (whole []int32, fi
 	if d == tensor.I32 {
 		return unsafe.Slice((*int32)(unsafe.Pointer(&s.gathered.stored)), len(g.zeros)), true
 	}
-	whole, fit = s.gathered.whole[:len(g.zeros)], true
+	whole = s.gathered.whole[:len(g.zeros)]
+	if !d.IsFloat() && d.Size() <= 2 {
+		for i, z := range g.zeros {
+			whole[i] = int32(z)
+		}
+		return whole, true
+	}
+	var differ uint32 // bits of differences, which are +0 where numbers fit: quicker than a comparison of each
 	for i, z := range g.zeros {
 		whole[i] = int32(z)
-		fit = fit && float32(whole[i]) == z
+		differ |= math.Float32bits(float32(whole[i]) - z)
 	}
-	return whole, fit
+	return whole, differ == 0
 }
 
 // sumGathered sums a tile by the kernel that sums codes, and reports whether it could.

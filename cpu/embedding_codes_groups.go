@@ -38,8 +38,8 @@ func (s *rowSum) takesManyGroups(c *WeightRows, columns, most int64) bool {
 		ceilDiv(columns, c.GroupSize) >= least && c.Scale.Contiguous() && (c.Zero.P == nil || c.Zero.Contiguous())
 }
 
-// manyBelow returns of how many columns groups are summed as fast one after the other, with AVX2 of others, or, in bags of some
-// rows whose terms are rounded to bf16, of half as many.
+// manyBelow returns of how many columns groups are summed as fast one after the other, with AVX2, in bags of some rows, of
+// others, or, whose terms are rounded to bf16, of half as many.
 func (s *rowSum) manyBelow(m *EmbeddingSums, others int64) int64 {
 	if s == nil {
 		return 0
@@ -48,7 +48,9 @@ func (s *rowSum) manyBelow(m *EmbeddingSums, others int64) int64 {
 	fewRows := m.Start[bags]-m.Start[0] < int64(someRows*bags)
 	far := m.Columns > fewColumns || c.Rows*c.Weight.RowStride > nearTable
 	switch {
-	case s.needs != AVX512 && s.out == tensor.BF16 && !fewRows:
+	case s.needs != AVX512 && fewRows:
+		return groupInPlace
+	case s.needs != AVX512 && s.out == tensor.BF16:
 		return others / 2
 	case s.needs != AVX512:
 		return others

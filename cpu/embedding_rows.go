@@ -25,14 +25,22 @@ type rowSum struct {
 		factors, to *byte, apart, columns, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int, groups *int32) int
 }
 
-// narrower are the bits for types that are not the rows'.
-var narrower = map[tensor.DType]int{tensor.BF16: sumBF16, tensor.F16: sumF16}
+// narrower returns the bit for a type that is not the rows', 0 for another.
+func narrower(d tensor.DType) int {
+	switch d {
+	case tensor.BF16:
+		return sumBF16
+	case tensor.F16:
+		return sumF16
+	}
+	return 0
+}
 
 // embeddingRows makes the table: a row for each instruction set that has sums.
 func embeddingRows(definition func(Types) (func(*EmbeddingSums), bool)) []Row[func(*EmbeddingSums)] {
 	return tableOf(definition, func(isa ISA, t Types) (func(*EmbeddingSums), bool) {
 		for _, s := range rowSums {
-			if s.needs == isa && s.in == t.In[0] && (s.out == t.Out[0] || s.in == tensor.F32 && narrower[t.Out[0]] != 0) {
+			if s.needs == isa && s.in == t.In[0] && (s.out == t.Out[0] || s.in == tensor.F32 && narrower(t.Out[0]) != 0) {
 				s.out = t.Out[0]
 				if s.in.Size() == 4 { // of 16 bits half a vector is loaded either way
 					s.narrow = narrowSum(rowSums, s)
@@ -105,7 +113,7 @@ func narrowSum(of []rowSum, s rowSum) *rowSum {
 // mode returns the bits for sums of so many columns.
 func (s *rowSum) mode(m *EmbeddingSums, columns int64) (mode int) {
 	if s.in != s.out {
-		mode = narrower[s.out]
+		mode = narrower(s.out)
 	}
 	if s.wide {
 		mode |= sumWide
@@ -197,7 +205,7 @@ func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
 	}
 	mode := sumWide
 	if s.codes != nil {
-		mode |= narrower[s.out] // which its terms are rounded to
+		mode |= narrower(s.out) // which its terms are rounded to
 	}
 	for at, width := int64(0), int64(0); at < e.Columns; at += width {
 		width = blockColumns(e.Columns-at, s.least)
@@ -259,6 +267,15 @@ func ClearRows(m *Matrix, first, rows, column, columns int64, stream bool) {
 	for row := range rows {
 		ZeroRow(m.Row(first+row, column), columns)
 	}
+}
+
+// ClearRow clears n elements of a float type, around the caches if it should.
+func ClearRow(row Span, n int64, stream bool) {
+	if row.Contiguous() {
+		clearRow(unsafe.Slice((*byte)(row.P), n*row.DType.Size()), stream)
+		return
+	}
+	ZeroRow(row, n)
 }
 
 // clearRow stores an empty sum.

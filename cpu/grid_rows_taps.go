@@ -148,7 +148,7 @@ func (t *tapRows[C]) sampleCubic(k *gridKernel, b *GridBlock, r rowTile, to resu
 				weights := (*byte)(unsafe.Pointer(&t.across[axis-1][results/n*first]))
 				next, nextApart, mode := unsafe.Add(sums, results*apart), apart, 0
 				if results /= cubicTaps; axis == b.Dims-1 {
-					next, nextApart, mode = unsafe.Add(to.first, int64(i)*to.apart+channel*size), int(to.apart), narrower[k.dtype]
+					next, nextApart, mode = unsafe.Add(to.first, int64(i)*to.apart+channel*size), int(to.apart), narrower(k.dtype)
 				}
 				across((*byte)(sums), apart, &t.quads[0], results, &t.numbers[0], 0, weights, (*byte)(next), nextApart, int(width), mode)
 				sums = next

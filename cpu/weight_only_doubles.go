@@ -57,15 +57,17 @@ func (k *weightKernel) doubles(codes tensor.DType) (WeightLayer, bool) {
 	}, true
 }
 
-// packDoubles copies a row of x, and fills its last stripe up with zeros.
-func packDoubles(t *WeightTile, m int64) {
+// packDoubles copies rows of x, and fills the last stripe of each up with zeros.
+func packDoubles(t *WeightTile) {
 	if !t.forKernels() {
 		return
 	}
 	width := packedDoubles(t.K)
-	row := unsafe.Slice((*float64)(unsafe.Add(t.Packed, m*width*8)), width)
-	Load(row[:t.K], t.X.Row(m, 0))
-	clear(row[t.K:])
+	for m := t.M0; m < t.M1; m++ {
+		row := unsafe.Slice((*float64)(unsafe.Add(t.Packed, m*width*8)), width)
+		Load(row[:t.K], t.X.Row(m, 0))
+		clear(row[t.K:])
+	}
 }
 
 func (r *doubleRow) run(t *WeightTile) {

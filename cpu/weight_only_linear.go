@@ -27,8 +27,8 @@ type WeightRows struct {
 type WeightLayer struct {
 	Run  func(*WeightTile)
 	Rows int64 // how many rows of x Run takes at most
-	// Pack copies row m of x to where Run reads it; nil: Run reads x itself.
-	Pack   func(t *WeightTile, m int64)
+	// Pack copies the tile's rows of x to where Run reads them; nil: Run reads x itself.
+	Pack   func(t *WeightTile)
 	Packed func(m, k int64) int64 // how many bytes m such rows have
 	// Numbers returns what Run needs to know about groups of a size, of rows of x of a number and length; or it is nil.
 	Numbers func(m, k, group int64) []int32

@@ -76,9 +76,11 @@ func weightTable() (table []Row[WeightLayer]) {
 					run.columns()
 				},
 				Rows: weightTileRows, Packed: packedSize, Numbers: r.numbers,
-				Pack: func(t *WeightTile, m int64) {
+				Pack: func(t *WeightTile) {
 					run := r.begin(t)
-					run.packRow(m)
+					for m := t.M0; m < t.M1; m++ {
+						run.packRow(m)
+					}
 				},
 			}, true
 		}})
@@ -166,8 +168,9 @@ func (r *weightRow) restOf(n int64, evenFirst bool) (bits uint64) {
 		return 1<<n - 1
 	}
 	lanes := int64(r.lanes)
-	for i := range n {
-		bits |= 1 << (i&-(2*lanes) | i%2*lanes | i%(2*lanes)/2)
+	for first := int64(0); first < n; first += 2 * lanes {
+		of := min(n-first, 2*lanes)
+		bits |= (1<<((of+1)/2) - 1 | (1<<(of/2)-1)<<lanes) << first
 	}
 	return bits
 }

@@ -61,7 +61,10 @@ func buildAffineBackward[C cpu.Compute](pl *plan) error {
 	join := func(c *call, w *worker, image int64) {
 		of := results(c)[image*blocks*elements:][:blocks*elements]
 		sum := cpu.BlockOf[C](&w.scratch, 0, int(elements))
-		for e := range sum {
+		if blocks == 1 {
+			sum = of
+		}
+		for e := 0; blocks > 1 && e < len(sum); e++ {
 			tree := cpu.TreeOf[C](&w.scratch, 0)
 			for i := e; i < len(of); i += len(sum) {
 				tree.Push(of[i])

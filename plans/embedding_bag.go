@@ -171,17 +171,21 @@ func (b *bags) leaveOut(sums *rowSums, order []int64, factors cpu.Span) {
 		end := sums.start[bag+1]
 		sums.start[bag] = kept
 		for i, row := range from[begin:end] {
-			if uint64(row) >= rows || row == padding {
-				continue
-			}
-			order[kept] = row
+			order[kept] = row // another takes the place of one that is not kept: a jump would be hard to predict
 			if sums.sources != nil {
 				sums.sources[kept] = begin + int64(i)
 			}
 			if values.P != nil {
 				copyElement(factors.At(kept), values.At(begin+int64(i)))
 			}
-			kept++
+			one := int64(1)
+			if uint64(row) >= rows {
+				one = 0
+			}
+			if row == padding {
+				one = 0
+			}
+			kept += one
 		}
 		begin = end
 	}

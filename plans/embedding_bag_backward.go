@@ -204,7 +204,10 @@ func (b *bags) sortByRow(sums *rowSums, factors *tensor.View) {
 	var list [cpu.Block]int64
 	b.countRows(sums, b.last())
 	start := sums.start
-	position := int64(0)
+	position, first := int64(0), cpu.Span{} // of factors, where they lie one after the other
+	if sums.factors.P != nil && factors.IsContiguous() {
+		first = elementAt(factors, 0)
+	}
 	for bag := range b.count {
 		for begin, end := position, b.end(bag); position < end; {
 			rows := b.some(list[:], position, end)
@@ -216,7 +219,10 @@ func (b *bags) sortByRow(sums *rowSums, factors *tensor.View) {
 				at := start[r]
 				start[r]++
 				sums.order[at] = bag
-				if sums.factors.P != nil {
+				switch {
+				case first.P != nil:
+					copyElement(sums.factors.At(at), first.At(position+int64(i)))
+				case sums.factors.P != nil:
 					copyElement(sums.factors.At(at), elementAt(factors, position+int64(i)))
 				}
 				if sums.sources != nil {

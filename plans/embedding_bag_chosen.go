@@ -132,8 +132,8 @@ func (s *chosenSums) chunksBefore(column int64) int64 { return s.count * column 
 
 func (s *chosenSums) run(c *call) error {
 	b, out := &c.rowSums, &c.args[bagGradWeight]
-	c.clearRows(out)
-	b.rowSums = rowSums{terms: matrixOf(&c.args[bagRows]), out: out}
+	c.clearOutput(out)
+	b.rowSums, b.to = rowSums{terms: matrixOf(&c.args[bagRows]), out: out}, matrixOf(out)
 	b.late = false
 	switch {
 	case s.slots == 0:

@@ -105,7 +105,7 @@ func (g *gridGradients) run(c *call) error {
 	switch {
 	case !g.ofGrid:
 	case g.Mode == cpu.Nearest:
-		c.clearRows(&c.args[backwardGradGrid])
+		c.clearOutput(&c.args[backwardGradGrid])
 	case g.runGrid(c, dims, scattering):
 		return nil
 	}

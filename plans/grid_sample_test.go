@@ -144,22 +144,31 @@ func TestGridGradientOfManyChannels(t *testing.T) {
 	}
 }
 
-// The grid's gradient of nearest is zeros, and nothing beside them, where rows of all images lie
-// between each other.
+// The grid's gradient of nearest is zeros, and nothing beside them, however they lie.
 func TestGridGradientOfNearest(t *testing.T) {
-	p, err := plans.Parse("grid_sample_backward grad_output=f32[3,1,2,5] input=f32[3,1,4,4] grid=f32[3,2,5,2] mode=nearest grad_input=none")
-	require.NoError(t, err)
-	plan, err := plans.Select(0, p, plans.Preference{})
-	require.NoError(t, err)
-	memory := tensor.New(tensor.F32, 10, 4, 2) // the fourth images are of nobody
-	for i := range tensor.Slice[float32](memory) {
-		tensor.Slice[float32](memory)[i] = 1
-	}
-	gradient := tensor.View{Data: memory.Data, DType: tensor.F32, Shape: []int64{3, 2, 5, 2}, Strides: []int64{2, 40, 8, 1}}
-	args := []tensor.View{tensor.New(tensor.F32, 3, 1, 2, 5), tensor.New(tensor.F32, 3, 1, 4, 4), tensor.New(tensor.F32, 3, 2, 5, 2), {}, gradient}
-	require.NoError(t, plan.Run(0, make([]byte, plan.WorkspaceSize()), args))
-	for i, v := range tensor.Slice[float32](memory) {
-		require.Equal(t, i%8 >= 6, v == 1, "element %d is %v", i, v)
+	shape := []int64{3, 2, 5, 2}
+	for _, dtype := range []tensor.DType{tensor.F16, tensor.F32, tensor.F64} {
+		for _, strides := range [][]int64{
+			{20, 10, 2, 1}, {2, 40, 8, 1}, {24, 12, 2, 1}, {30, 14, 2, 1}, {20, 5, 1, 10}, {48, 24, 4, 2}, {1, 3, 6, 30}, {100, 50, 3, 20}, {22, 11, 2, 1},
+		} {
+			p, err := plans.Parse(fmt.Sprintf("grid_sample_backward grad_output=%[1]v[3,1,2,5] input=%[1]v[3,1,4,4] grid=%[1]v[3,2,5,2] mode=nearest grad_input=none", dtype))
+			require.NoError(t, err)
+			plan, err := plans.Select(0, p, plans.Preference{})
+			require.NoError(t, err)
+			memory, size := tensor.New(tensor.U8, 400*8), dtype.Size()
+			got, want := tensor.Slice[uint8](memory), make([]uint8, 400*8)
+			for i := range got {
+				got[i], want[i] = 1, 1
+			}
+			gradient := tensor.View{Data: memory.Data, DType: dtype, Shape: shape, Strides: strides}
+			for i := range gradient.NumElements() {
+				at := i/20*strides[0] + i/10%2*strides[1] + i/2%5*strides[2] + i%2*strides[3]
+				clear(want[at*size:][:size])
+			}
+			args := []tensor.View{tensor.New(dtype, 3, 1, 2, 5), tensor.New(dtype, 3, 1, 4, 4), tensor.New(dtype, shape...), {}, gradient}
+			require.NoError(t, plan.Run(0, make([]byte, plan.WorkspaceSize()), args))
+			require.Equal(t, want, got, "%v %v", dtype, strides)
+		}
 	}
 }
 

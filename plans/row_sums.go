@@ -123,22 +123,6 @@ func (b *rowSumsCall) sumRun(sum *cpu.EmbeddingSums, row, number, count, column,
 	}
 }
 
-// clearRows clears an output on the call's threads.
-func (c *call) clearRows(out *tensor.View) {
-	b := &c.rowSums
-	b.out, b.columns, b.to = out, out.Shape[len(out.Shape)-1], matrixOf(out)
-	b.rows, b.stream = out.NumElements()/max(1, b.columns), out.NumElements()*out.DType.Size() >= streamFrom
-	c.parallel(ceilDiv(b.rows, rowsPerJob(b.columns)), b.rows*b.columns, clearRange)
-}
-
-// clearRange is a job: it clears some of the rows.
-func clearRange(c *call, _ *worker, number int64) {
-	b := &c.rowSums
-	perJob := rowsPerJob(b.columns)
-	first := number * perJob
-	cpu.ClearRows(&b.to, first, min(perJob, b.rows-first), 0, b.columns, b.stream)
-}
-
 // numberEvenly renumbers terms whose rows have several strides, such as those of a gradient that is expanded along some
 // dimensions, so that row n lies n steps after the first; a step is the greatest common divisor of the strides.
 func (s *rowSums) numberEvenly() {

@@ -93,10 +93,10 @@ func buildWeightOnlyLinear(pl *plan) error {
 		pl.workspace = roundUp(l.Packed(l.m, l.k), WorkspaceAlignment)
 	}
 	pl.keepAlikeCalls()
-	pack, tile := l.packRow, l.runTile
+	pack, tile := l.packRows, l.runTile
 	pl.run = func(c *call) error {
 		if l.Pack != nil {
-			c.parallel(l.m, l.m*l.k, pack)
+			c.parallel(ceilDiv(l.m, rowsPerJob(l.k)), l.m*l.k, pack)
 		}
 		c.parallel(l.tiles*ceilDiv(l.n, l.columns), linearCost(l.m, l.k, l.n), tile)
 		return nil
@@ -145,8 +145,13 @@ func weightRowsOf(weight, scale, zero *tensor.View, codes tensor.DType, group in
 	return w
 }
 
-// packRow copies a row of x to the workspace.
-func (l *weightLinear) packRow(c *call, w *worker, row int64) { l.Pack(l.tile(c, w), row) }
+// packRows copies some rows of x to the workspace.
+func (l *weightLinear) packRows(c *call, w *worker, number int64) {
+	t, rows := l.tile(c, w), rowsPerJob(l.k)
+	t.M0 = number * rows
+	t.M1 = min(t.M0+rows, l.m)
+	l.Pack(t)
+}
 
 // runTile computes some columns of y for a tile of rows of x.
 func (l *weightLinear) runTile(c *call, w *worker, number int64) {

@@ -116,20 +116,15 @@ func (m *bagMax) bitsOf() string {
 // storeBest stores the largest.
 func (m *bagMax) storeBest() {
 	for v, step := 0, 0; v < m.group; v += step {
-		step = m.packs(v) // narrow types are packed
+		step = min(2, m.group-v) // narrow types are packed
 		packed := m.packed(m.best[v : v+step])
-		to := m.place(v)
-		if m.tail != nil {
-			m.out.masked(m.kernel, packed, to)
-			continue
-		}
-		if m.shifted.few != nil {
-			m.storeFew(packed[0], m.out.size, to)
-			continue
-		}
-		for _, r := range packed {
-			m.emit(m.ps("VMOVU"), r, to)
-			to = to.plus(int(r.Size()))
+		switch {
+		case m.tail != nil:
+			m.out.masked(m.kernel, packed, m.place(v))
+		case m.shifted.few != nil:
+			m.storeFew(packed[0], m.out.size, m.place(v))
+		default:
+			m.putTile(packed, v, v+step, m.out.size)
 		}
 	}
 }

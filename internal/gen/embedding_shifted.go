@@ -183,14 +183,6 @@ func (s *rowSum) shift(moved reg.GPVirtual) {
 	}
 }
 
-// packs is how many vectors from one on are rounded together: two, of which both are moved or none is.
-func (s *rowSum) packs(v int) int {
-	if v+1 == s.fixed() || v+1 == s.group {
-		return 1
-	}
-	return 2
-}
-
 // fixed is how many vectors of a tile are not moved.
 func (s *rowSum) fixed() int {
 	if s.shifted.within {
@@ -229,15 +221,37 @@ func (s *rowSum) storeTile(packed []reg.Register, from, to, size int, done strin
 		s.c.JMP(operand.LabelRef(done))
 	})
 	branch(s.c.TESTQ, operand.U32(sumStream), s.param("mode"), s.c.JNE, around)
-	fixed := to
+	s.putTile(packed, from, to, size)
+}
+
+// putTile is storeTile of those that may be moved.
+func (s *rowSum) putTile(packed []reg.Register, from, to, size int) {
+	bound := to
 	if !s.movesResults() {
-		fixed = min(to, max(from, s.fixed()))
+		bound = min(to, max(from, s.fixed()))
 	}
-	registers := len(packed) * (fixed - from) / (to - from)
-	s.put(packed[:registers], first)
-	if fixed < to {
-		s.put(packed[registers:], s.placeOf(fixed, size))
+	moved := s.placeOf(bound, size)
+	for at, end := from*s.lanes*size, bound*s.lanes*size; len(packed) > 0; packed = packed[1:] {
+		r, next := packed[0], at+int(packed[0].Size())
+		switch {
+		case at >= end:
+			s.put([]reg.Register{r}, moved.plus(at-end))
+		case next > end: // its upper half is moved
+			upper := s.half()
+			s.emit(either(s.isa.masks, "VEXTRACTI64X4", "VEXTRACTI128"), 1, r, upper)
+			s.put([]reg.Register{s.halfOf(r)}, memory{operand.Mem{Base: s.to, Disp: at}})
+			s.put([]reg.Register{upper}, moved)
+		default:
+			s.put([]reg.Register{r}, memory{operand.Mem{Base: s.to, Disp: at}})
+		}
+		at = next
 	}
+}
+
+// halfOf is the lower half of a vector.
+func (s *rowSum) halfOf(r reg.Register) reg.Register {
+	v := r.(reg.VecVirtual)
+	return either[reg.Register](s.isa.masks, v.AsY(), v.AsX())
 }
 
 // forget clears the sums of columns that the tile before has added to what is there: with masks no tile after another is as

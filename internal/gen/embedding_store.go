@@ -31,23 +31,17 @@ func (s *rowSum) finish(sum value, empty string) {
 // storeEmpty stores zeros without rounding them, as the backward pass of a large
 // weight does for most rows, unless they are not simply stored.
 func (s *rowSum) storeEmpty(zero reg.VecVirtual, summed, stored string) {
-	apart := s.fixed()%2 != 0 && s.fixed() < s.group // two vectors that are rounded together
-	if s.tail != nil || s.shifted.few != nil || s.shifted.within || apart && s.out != s.compute {
+	if s.tail != nil || s.shifted.few != nil || s.shifted.within {
 		s.c.JMP(operand.LabelRef(summed))
 		return
 	}
 	branch(s.c.TESTQ, operand.U32(sumAccumulate|sumWide), s.param("mode"), s.c.JNE, summed)
 	if s.narrows() {
 		narrow := s.newLabel("narrow")
-		if apart {
-			narrow = summed
-		}
 		branch(s.c.TESTQ, operand.U32(sumBF16|sumF16), s.param("mode"), s.c.JNE, narrow)
 		s.storeZeros(zero, s.out.size, stored)
-		if narrow != summed {
-			s.c.Label(narrow)
-			s.storeZeros(zero, f16.size, stored)
-		}
+		s.c.Label(narrow)
+		s.storeZeros(zero, f16.size, stored)
 		return
 	}
 	s.storeZeros(zero, s.out.size, stored)
@@ -60,7 +54,7 @@ func (s *rowSum) storeZeros(zero reg.VecVirtual, size int, stored string) {
 		if bytes >= s.isa.bytes {
 			zeros = append(zeros, zero)
 		} else {
-			zeros = append(zeros, either[reg.Register](s.isa.masks, zero.AsY(), zero.AsX()))
+			zeros = append(zeros, s.halfOf(zero))
 		}
 	}
 	s.storeTile(zeros, 0, s.group, size, stored)
@@ -187,7 +181,7 @@ func (s *rowSum) round(sum value) {
 	whole := s.group
 	for v, step := 0, whole; v < whole; v += step {
 		if s.out != s.compute {
-			step = s.packs(v)
+			step = min(2, whole-v)
 		}
 		s.group = step
 		packed := s.out.pack(s.kernel, sum[v:v+step])
