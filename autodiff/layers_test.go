@@ -2,6 +2,7 @@ package autodiff
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -152,4 +153,43 @@ func TestArgumentsOfLayers(t *testing.T) {
 	for _, y := range []Float[adf]{Ones(ad, 0, 3).Chunk(0, math.MaxInt)[0], image.Interpolate(math.MaxInt, 3, SampleMode{Mode: "nearest"}), image.Interpolate(2, math.MaxInt, SampleMode{})} {
 		require.ErrorContains(t, y.Err(), "at most")
 	}
+}
+
+// Parameters of layers begin as PyTorch's do: with numbers up to the bound that is said of each, or all alike.
+func TestParametersBegin(t *testing.T) {
+	p := NewParams(NewCPU(), 1)
+	p.Linear("linear", 9, 400)
+	p.Conv2d("conv", 4, 100, 3)
+	p.ConvTranspose2d("transposed", 100, 4, 3)
+	p.Norm("norm", 4)
+	p.BatchNorm("bn", 4)
+	p.LSTM("lstm", 0, 20, 16)
+	p.GRU("gru", 1, 20, 16)
+	p.Attention("attention", 24)
+	bounds := map[string]float64{
+		"linear.weight": 1. / 3, "linear.bias": 1. / 3, "conv.weight": 1. / 6, "conv.bias": 1. / 6, "transposed.weight": 1. / 6,
+		"lstm.weight_ih_l0": 0.25, "lstm.weight_hh_l0": 0.25, "lstm.bias_ih_l0": 0.25, "lstm.bias_hh_l0": 0.25,
+		"gru.weight_ih_l1": 0.25, "gru.weight_hh_l1": 0.25, "gru.bias_ih_l1": 0.25, "gru.bias_hh_l1": 0.25,
+		"attention.in_proj_weight": 0.25, "attention.out_proj.weight": 1 / math.Sqrt(24), // sqrt(6/96) the former
+	}
+	alike := map[string]float64{
+		"norm.weight": 1, "norm.bias": 0, "bn.weight": 1, "bn.bias": 0, "bn.running_mean": 0, "bn.running_var": 1,
+		"attention.in_proj_bias": 0, "attention.out_proj.bias": 0,
+	}
+	for _, name := range p.Names() {
+		x, _ := p.Get(name)
+		all := list(t, x)
+		low, high := slices.Min(all), slices.Max(all)
+		if bound, drawn := bounds[name]; drawn {
+			require.InDelta(t, -bound, low, 0.1*bound, name)
+			require.InDelta(t, bound, high, 0.1*bound, name)
+			require.Less(t, max(-low, high), bound*(1+1e-6), name)
+		} else if v, ok := alike[name]; ok {
+			require.Equal(t, [2]float64{v, v}, [2]float64{low, high}, name)
+		} else {
+			require.Equal(t, "transposed.bias", name) // too few to tell
+			require.Less(t, max(-low, high), 1./6, name)
+		}
+	}
+	require.Equal(t, len(bounds)+len(alike)+1, len(p.Names()))
 }

@@ -103,6 +103,8 @@ func TestMemoryOfAnotherOptimizer(t *testing.T) {
 
 	p2 := NewParams(ad, 1)
 	p2.Full("w", 1, 3)
+	double := NewParams(ad, 1)
+	double.Add("w", Floats(ad, []float64{1, 1}))
 	p3 := NewParams(ad, 1)
 	p3.Full("other", 1, 2)
 	untracked := NewParams(ad.InnerBackend(), 1)
@@ -125,6 +127,7 @@ func TestMemoryOfAnotherOptimizer(t *testing.T) {
 		{adam, negative, p3, `"w.step" is i64[]; want an i64 of 0 or more`},
 		{adam, odd, p3, `"step" is of another optimizer`},
 		{adam, ofAdam, p2, `"w.exp_avg" is f32[2]; want f32[3], as the parameter is`},
+		{adam, ofAdam, double, `"w.exp_avg" is f32[2]; want f64[2], as the parameter is`},
 		{adam, ofAdam, untracked, `the parameter "w" is not tracked`},
 		{adam, ofAdam, nil, `the parameters are nil`},
 		{adam, ofAdam, (*Params[adf])(nil), `the parameters are nil`},

@@ -83,6 +83,11 @@ func TestCompactBetweenRows(t *testing.T) {
 	plan, scale := fakeQuantize(t, rows.Shape), tensor.Of([]float32{1})
 	require.NoError(t, plan.CanImplement([]tensor.View{rows, scale, {}, compact}))
 	require.NoError(t, plan.CanImplement([]tensor.View{compact, scale, {}, rows}))
+	// An expanded row is between the others, or one of them.
+	expanded := within(memory, 4, rows.Shape, []int64{0, 1})
+	require.NoError(t, plan.CanImplement([]tensor.View{expanded, scale, {}, rows}))
+	expanded = within(memory, 3, rows.Shape, []int64{0, 1})
+	require.ErrorContains(t, plan.CanImplement([]tensor.View{expanded, scale, {}, rows}), "y overlaps x in memory")
 }
 
 // So may packed codes, which are bytes: a row of four numbers is followed by one of four codes.

@@ -129,6 +129,7 @@ func TestBadTexts(t *testing.T) {
 		{"quantize_per_group x=f32[4] q=s8 group_size=0 qmin=0 qmax=7", "quantize_per_group", "group_size", `^is 0; want at least 1$`},
 		{"quantize_per_block x=f32[4,4] q=s8 block_size=[2] qmin=0 qmax=7", "quantize_per_block", "block_size", `^is \[2\]; want one extent of at least 1 for each dimension of shape \[4, 4\]$`},
 		{"quantize_per_block x=f32[4] q=s8 block_size=2 qmin=0 qmax=7", "quantize_per_block", "block_size", `^is "2"; want a list such as \[1,32\]$`},
+		{"quantize_per_block x=f32[4] q=s8 block_size=2] qmin=0 qmax=7", "quantize_per_block", "block_size", `^is "2\]"; want a list such as`},
 		{"fake_quantize_per_tensor x=f32[2] y=f64 qmin=0 qmax=7", "fake_quantize_per_tensor", "y", `^is f64; want f32, the type of x$`},
 		{"fake_quantize_per_tensor_backward grad_output=f32[2] grad_input=none qmin=0 qmax=7", "fake_quantize_per_tensor_backward", "grad_input", `^is none, and so are grad_scale and grad_zero_point; want at least one$`},
 		{"fake_quantize_per_tensor_backward grad_output=f32[2] grad_zero_point=f32 qmin=0 qmax=7", "fake_quantize_per_tensor_backward", "grad_zero_point", `only a float zero point has a gradient$`},

@@ -81,6 +81,7 @@ static void forked(void) {
   FAILS(ISOBIT_FORKED, "forked", support(NULL, 0, &needed, err, sizeof err));
   FAILS(ISOBIT_FORKED, "forked", info(NULL, 0, &needed, err, sizeof err));
   CHECK(plan_destroy(plan, NULL, 0) == ISOBIT_FORKED, "without a buffer");
+  CHECK(plan_destroy(plan, NULL, 100) == ISOBIT_FORKED, "without a buffer, whatever its size");
   CHECK(strcmp(version(), ISOBIT_VERSION) == 0, "%s", version());
 }
 

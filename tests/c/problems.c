@@ -56,6 +56,8 @@ static void preferences(void) {
   preference.row = "go";
   preference.struct_size = 0;
   FAILS(ISOBIT_INVALID_ARGUMENT, "struct_size", isobit_plan_create(problem, &preference, &p, err, sizeof err));
+  preference.struct_size = sizeof preference - 1;
+  FAILS(ISOBIT_INVALID_ARGUMENT, "struct_size", isobit_plan_create(problem, &preference, &p, err, sizeof err));
   preference.struct_size = SIZE_MAX; /* no size: nothing as long is read */
   FAILS(ISOBIT_INVALID_ARGUMENT, "struct_size", isobit_plan_create(problem, &preference, &p, err, sizeof err));
   preference.struct_size = sizeof preference;
