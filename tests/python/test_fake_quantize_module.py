@@ -299,21 +299,6 @@ def test_codes_do_not_come_with_their_scale_where_they_are_rounded_otherwise(rou
     assert (codes is None) == (rounding == "reciprocal")
 
 
-def test_values_and_codes_are_rounded_as_the_scheme_says():
-    x, results = torch.arange(-100.0, 101.0) * 0.015, []  # halfway between codes
-    for rounding in ("nearest", "reciprocal"):
-        fake = FakeQuantize(dtype=torch.int8, rounding=rounding).apply(isobit.nn.disable_observer)
-        learned = isobit.nn.LearnableFakeQuantize(rounding=rounding).apply(isobit.nn.disable_observer)
-        for module in (fake, learned):
-            module.scale.detach().fill_(0.03)
-        bounds = fake.scale, None, -128, 127
-        results.append(isobit.fake_quantize_per_tensor_affine(x, *bounds, rounding=rounding))
-        assert_same((fake(x), learned(x).detach()), results[-1:] * 2)
-        codes = fake.scheme.quantize(x, fake.scale, fake.zero_point)
-        assert_same(codes, isobit.quantize_per_tensor(x, *bounds, torch.int8, rounding=rounding))
-    assert not torch.equal(*results)
-
-
 def test_codes_come_from_the_parameters_that_a_subclass_chooses():
     class Twice(FakeQuantize):
         def parameters_for(self, x):
