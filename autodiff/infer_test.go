@@ -30,9 +30,12 @@ func TestInferRefuses(t *testing.T) {
 		want string
 	}{
 		{OpAdd, nil, []Info{of(tensor.Bool, 2), of(tensor.Bool, 2)}, "inputs are bool[2]; want floats, i32 or i64"},
+		{OpNeg, nil, []Info{of(tensor.Bool, 2)}, "the input is bool[2]; want floats, i32 or i64"},
+		{OpMax, nil, []Info{of(tensor.Bool, 2)}, "the input is bool[2]; want floats, i32 or i64"},
+		{OpSort, &Attr{Axis: 1}, []Info{f(2)}, "axis 1 is out of range for 1 dimensions"},
 		{OpExp, nil, []Info{of(i64, 2)}, "x is i64[2]; want a float tensor"},
 		{OpAnd, nil, []Info{of(tensor.Bool, 2), of(tensor.Bool, 3)}, "shapes [2] and [3] do not broadcast"},
-		{OpWhere, nil, []Info{f(2), f(2), f(2)}, "the condition is f32[2]; want a bool tensor"},
+		{OpWhere, nil, []Info{f(1), f(2), f(2)}, "the condition is f32[1]; want a bool tensor"},
 		{OpWhere, nil, []Info{of(tensor.Bool, 3), f(2), f(2)}, "shapes [3] and [2] do not broadcast"},
 		{OpReluGrad, nil, []Info{f(2, 3), f(3)}, "inputs are f32[2, 3] and f32[3]; want one shape"},
 		{OpSoftmaxGrad, nil, []Info{f(2, 3), f(3)}, "inputs are f32[2, 3] and f32[3]; want one shape"},
@@ -57,6 +60,7 @@ func TestInferRefuses(t *testing.T) {
 		{OpSlice, &Attr{Shape: []int64{1}, Starts: []int{0, 0}, Steps: []int{1, 1}}, []Info{f(2, 3)}, "has 2 starts, 2 steps and 1 extents; want 2 of each"},
 		{OpSelectAdd, nil, []Info{of(i64, 2), of(i64, 1), of(i64, 1)}, "y is i64[1]; want i64[1], a float type"},
 		{OpSelectAdd, nil, []Info{f(2, 3), of(i64, 4), f(4, 2)}, "y is f32[4, 2]; want f32[4, 3], a float type"},
+		{OpScatterAdd, nil, []Info{of(i64, 2), of(i64, 2), of(i64, 2)}, "x is i64[2] and y i64[2]; want floats"},
 		{OpScatterAdd, nil, []Info{f(2), of(i64, 3), f(2)}, "want floats, the latter of the indices' shape i64[3]"},
 
 		{OpMatMul, nil, []Info{f(3), f(3, 2)}, "inputs have 1 and 2 dimensions; want at least 2"},
@@ -131,6 +135,8 @@ func TestInferGives(t *testing.T) {
 		{OpDequantizeBackward, scheme(PerTensor(0, 7)), []Info{f(2), of(tensor.S8, 2), f(), of(tensor.I32)}, [3]Info{f(2), f(), {}}},
 		{OpChooseQParams, scheme(Scheme{Granularity: "per_group", GroupSize: 2, Asymmetric: true}), []Info{f(3, 5)}, [3]Info{f(3, 3), of(tensor.I32, 3, 3)}},
 		{OpChooseQParams, scheme(Scheme{Granularity: "per_group", GroupSize: 2}), []Info{f(3, 0)}, [3]Info{f(3, 0)}},
+		{OpChooseQParams, scheme(PerChannel(-1, 0, 7)), []Info{f(3, 5)}, [3]Info{f(5)}},
+		{OpPoolTake, nil, []Info{f(5, 5), of(tensor.I32, 2, 2)}, [3]Info{f(2, 2)}},
 		{OpChooseQParams, scheme(Scheme{Granularity: "per_block"}), []Info{f()}, [3]Info{f()}},
 	} {
 		out, err := c.op.Infer(c.at, c.in)

@@ -113,6 +113,11 @@ func TestMemoryOfAnotherOptimizer(t *testing.T) {
 	require.NoError(t, SaveSafetensors(negative, []NamedView{{"w.step", tensor.Of([]int64{-1}, []int64{}...)}}, nil))
 	odd := filepath.Join(dir, "odd")
 	require.NoError(t, SaveSafetensors(odd, []NamedView{{"step", tensor.Of([]int64{1}, []int64{}...)}}, nil))
+	two := filepath.Join(dir, "two")
+	require.NoError(t, SaveSafetensors(two, []NamedView{
+		{"a.step", tensor.Scalar(int64(0))}, {"a.exp_avg", tensor.Of([]float32{1})}, {"a.exp_avg_sq", tensor.Of([]float32{1})},
+		{"b.step", tensor.Scalar(int64(1))}, {"b.exp_avg", tensor.Of([]float32{1})},
+	}, nil))
 	for _, c := range []struct {
 		o    Optimizer
 		path string
@@ -125,6 +130,7 @@ func TestMemoryOfAnotherOptimizer(t *testing.T) {
 		{sgd, ofAdam, p3, `"w.exp_avg" is of another optimizer`},
 		{adam, ofSGD, p3, `has no "w.exp_avg"`},
 		{adam, negative, p3, `"w.step" is i64[]; want an i64 of 0 or more`},
+		{adam, two, p3, `has no "b.exp_avg_sq"`},
 		{adam, odd, p3, `"step" is of another optimizer`},
 		{adam, ofAdam, p2, `"w.exp_avg" is f32[2]; want f32[3], as the parameter is`},
 		{adam, ofAdam, double, `"w.exp_avg" is f32[2]; want f64[2], as the parameter is`},

@@ -62,6 +62,14 @@ func TestMalformedSafetensors(t *testing.T) {
 	tensors, _, err := ReadSafetensors(bytes.NewReader(safetensorsFile(`{"e":{"dtype":"F32","shape":[0],"data_offsets":[8,8]},`+a+`}`, 8)))
 	require.NoError(t, err)
 	require.Len(t, tensors, 2)
+	whole := safetensorsFile(`{}`, 0) // a header alone
+	tensors, _, err = ReadSafetensors(bytes.NewReader(whole))
+	require.NoError(t, err)
+	require.Empty(t, tensors)
+	for n := range whole {
+		_, _, err := ReadSafetensors(bytes.NewReader(whole[:n]))
+		require.ErrorContains(t, err, "bytes are shorter than the header")
+	}
 }
 
 // Tensors take no more memory than the file: those that share bytes are refused before they are copied.

@@ -87,6 +87,10 @@ func TestOneCycle(t *testing.T) {
 		require.InDelta(t, want, OneCycle(step, 20, 4e-3, 0.15), 1e-15)
 	}
 	require.InDelta(t, 1.6e-8, OneCycle(19, 20, 4e-3, 0.15), 1e-15)
+	for _, steps := range []int{1, 0} { // the first step is the last, as in PyTorch
+		require.InDelta(t, 4e-6, OneCycle(0, steps, 1, 0.3), 1e-15)
+	}
+	require.Equal(t, OneCycle(3, 20, 1, 1), OneCycle(3, 20, 1, 7))
 }
 
 // classifier is a network with something of everything, for tests.

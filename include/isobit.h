@@ -336,7 +336,8 @@ typedef void (*isobit_parallel)(void (*body)(void *data), void *data, int32_t ma
 /* Makes runs use the program's threads instead of isobit's own, so that two thread
  * pools do not compete for the same cores; NULL: isobit's own again. With OpenMP,
  * for example, parallel calls body(data) in `#pragma omp parallel`. It never changes
- * a result. Runs that have begun are not affected. Errors: none of its own. */
+ * a result. A run that has begun may go on with what was set before, or with this:
+ * a pool stays until the runs that may know it have returned. Errors: none of its own. */
 ISOBIT_API isobit_status isobit_set_parallel(isobit_parallel parallel, char *err, size_t err_size);
 
 /* Writes what runs where as JSON: a list of operations with their arguments

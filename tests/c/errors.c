@@ -162,7 +162,9 @@ static void texts(void) {
   OK(isobit_plan_describe(plan, NULL, 0, &needed, err, sizeof err));
   char *json = malloc(needed);
   memset(json, 'x', needed);
-  FAILS(ISOBIT_INVALID_ARGUMENT, "buf", isobit_plan_describe(plan, json, needed - 1, &same, err, sizeof err));
+  char want[64];
+  snprintf(want, sizeof want, "buf has %zu bytes; want %zu", needed - 1, needed);
+  FAILS(ISOBIT_INVALID_ARGUMENT, want, isobit_plan_describe(plan, json, needed - 1, &same, err, sizeof err));
   CHECK(json[0] == 'x' && same == needed, "too small a buffer was written, or needed differs");
   OK(isobit_plan_describe(plan, json, needed, NULL, err, sizeof err));
   CHECK(strlen(json) + 1 == needed, "needed is %d for %d", (int)needed, (int)strlen(json));

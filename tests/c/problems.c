@@ -110,7 +110,17 @@ static void marks(void) {
   FAILS(ISOBIT_INVALID_ARGUMENT, "\1quantize_per_tensor\1: \1args\1 has 0 tensors; want 4: \1x\1, ",
         isobit_plan_run(p, NULL, NULL, 0, NULL, 0, err, sizeof err));
   FAILS(ISOBIT_INVALID_ARGUMENT, "\1args\1 has 0 tensors", isobit_plan_can_implement(p, NULL, 0, err, sizeof err));
+  tensor x, scale, zero_point, q;
+  make_tensor(&x, "f32[2,3]"), make_tensor(&scale, "f32[1]"), make_tensor(&zero_point, "i32[1]");
+  make_tensor(&q, "s8[2,3]");
+  set_value(&scale, 0, 1), set_value(&zero_point, 0, 0);
+  const DLTensor *args[] = {&x.dl, &scale.dl, &zero_point.dl, &q.dl};
+  OK(isobit_plan_run(p, NULL, NULL, 0, args, 4, err, sizeof err));
+  free_tensor(&x), free_tensor(&scale), free_tensor(&zero_point), free_tensor(&q);
   OK(isobit_plan_destroy(p, err, sizeof err));
+  marked.row = "abacus";
+  FAILS(ISOBIT_INVALID_PROBLEM, "\1quantize_per_tensor\1: \1preference\1 names ",
+        isobit_plan_create(problem, &marked, &p, err, sizeof err));
   FAILS(ISOBIT_INVALID_PROBLEM, "\"relu\" is not known; want an op of OPS.md or isobit_support",
         isobit_plan_create("relu x=f32[2]", NULL, &p, err, sizeof err));
 }
