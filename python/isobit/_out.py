@@ -103,13 +103,10 @@ def copy_out(name: str, out: torch.Tensor, f: Callable[..., torch.Tensor], *args
 
 def write_out(op: Op, out: torch.Tensor, *args: Any) -> torch.Tensor:
     """The call with a given output, where the direct call did not take it."""
-    if not isinstance(out, torch.Tensor):
-        raise TypeError(f"{op.name}: out must be a Tensor, not {type(out).__name__}")
+    check_dense(op.name, out=out)
     if not is_dynamo_compiling():
         explain(op, args)
     check_out(op.name, out, *args)
-    if out.layout != torch.strided:
-        raise ArgumentError(f"{op.name}: out is {out.layout}; want torch.strided")
     check_device(op.name, "out", out, op.names[op.signature.inputs[0].name], args[0].device)
     op.check_devices(args)
     if is_dynamo_compiling() or torch._C._len_torch_dispatch_stack() or out.device.type == "meta" or _is_copied(out):

@@ -111,7 +111,8 @@ def test_out_is_what_the_result_would_be():
             torch.from_numpy(np.empty(0, np.int8)),
         ),
         (RuntimeError, r"out is on meta; want cpu, where input is", torch.empty(3, 4, dtype=torch.int8, device="meta")),
-        (ValueError, r"out is torch.sparse_coo; want torch.strided", torch.zeros(3, 4).to_sparse()),
+        (TypeError, r"out is a sparse or blocked tensor \(torch.sparse_coo\); want", torch.zeros(3, 4).to_sparse()),
+        (TypeError, r"out is a nested tensor; want a dense tensor", torch.nested.nested_tensor([X[0], X[1, :2]])),
         (TypeError, r"out must be a Tensor, not ndarray", np.empty((3, 4), np.int8)),
         (
             ValueError,
@@ -120,7 +121,7 @@ def test_out_is_what_the_result_would_be():
         ),
         (
             TypeError,
-            r"out cannot be read .*QInt types are not supported",
+            r"out is a quantized tensor \(torch.qint8\); want",
             torch.quantize_per_tensor(X, 0.1, 0, torch.qint8),
         ),
     ):
