@@ -64,7 +64,7 @@ func buildAffineBackward[C cpu.Compute](pl *plan) error {
 		if blocks == 1 {
 			sum = of
 		}
-		for e := 0; blocks > 1 && e < len(sum); e++ {
+		for e := 0; blocks != 1 && e < len(sum); e++ { // of no block zeros
 			tree := cpu.TreeOf[C](&w.scratch, 0)
 			for i := e; i < len(of); i += len(sum) {
 				tree.Push(of[i])

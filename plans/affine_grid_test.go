@@ -9,6 +9,7 @@ import (
 
 	"github.com/isobit-ml/isobit/internal/testcase"
 	"github.com/isobit-ml/isobit/plans"
+	"github.com/isobit-ml/isobit/tensor"
 )
 
 // Rows of affine_grid take positions in chunks and stripes, across the rows of
@@ -43,5 +44,25 @@ func TestAffineOfExpandedGradient(t *testing.T) {
 	want := defined(t, c)
 	for _, row := range rowsFor(c) {
 		same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}, Layout: testcase.Expanded}, want, "row "+row)
+	}
+}
+
+// The gradient of images without positions is zeros, whatever a worker's memory holds from a run before.
+func TestAffineOfNoPositions(t *testing.T) {
+	for _, size := range []string{"4,5,2", "0,5,2", "4,0,2", "2,4,5,3", "0,4,5,3", "2,0,5,3", "2,4,0,3"} {
+		p, err := plans.Parse(fmt.Sprintf("affine_grid_backward grad_grid=f32[2,%s]", size))
+		require.NoError(t, err)
+		plan, err := plans.Select(0, p, plans.Preference{Threads: 1})
+		require.NoError(t, err)
+		of, to := tensor.New(tensor.F32, p.Shape("grad_grid")...), tensor.New(tensor.F32, p.Shape("grad_theta")...)
+		for _, v := range []tensor.View{of, to} {
+			for i := range tensor.Slice[float32](v) {
+				tensor.Slice[float32](v)[i] = 1
+			}
+		}
+		require.NoError(t, plan.Run(0, make([]byte, plan.WorkspaceSize()), []tensor.View{of, to}))
+		if of.NumElements() == 0 {
+			require.Equal(t, make([]float32, to.NumElements()), tensor.Slice[float32](to), size)
+		}
 	}
 }
