@@ -50,8 +50,8 @@ func (f *groupedPlan) tryColumns(c *call, many bool) int64 {
 }
 
 // columnJob makes the job that reduces one block of groups side by side, and finishes
-// the groups where they have one block only. writes says that the kernel writes the output of elements, if there is one.
-func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C], writes bool) job {
+// the groups where they have one block only.
+func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]) job {
 	return func(c *call, w *worker, number int64) {
 		block := number % c.blocks
 		group, n := c.tileOfGroups(number / c.blocks)
@@ -80,9 +80,7 @@ func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 				f.aimAtRow(c, w, a, cur, i, n)
 				a.Sums = sums.Row(position % fold.lanes)
 				kernel(int(n), 0, a)
-				if writes {
-					f.putRow(c, w, cur, i, n)
-				}
+				f.putRow(c, w, cur, i, n)
 				position++
 			}
 		})

@@ -101,8 +101,8 @@ func (r *reducing) gatherSize() int64 {
 type gathered struct{ first, groups, at, n int64 }
 
 // gatherJob makes the job of a reduction of one block of some groups, which it
-// finishes where they have but one. writes says that the kernel writes the output of elements, if there is one.
-func gatherJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C], writes bool) job {
+// finishes where they have but one.
+func gatherJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]) job {
 	return func(c *call, w *worker, number int64) {
 		block := number % c.blocks
 		first, groups := c.tileOfGroups(number / c.blocks)
@@ -114,9 +114,7 @@ func gatherJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 			a := f.armGathered(c, w, part)
 			a.Runs.Keep = at > begin
 			kernel(int(part.n), at-begin, a)
-			if writes {
-				f.copyMembers(c, w, part, copyOutput)
-			}
+			f.copyMembers(c, w, part, copyOutput)
 			at += part.n
 		}
 		fold.end(c, w, first, block, groupResults(w, fold, int(groups)))

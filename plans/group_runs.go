@@ -98,10 +98,10 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 			results = resultsOf[C](w, int(groups))
 			fold.extremes(&w.scratch, a.In[0], n, results)
 		} else {
-			results = reduceRows(f, c, w, a, kernel, fold, first, 0, rows*size, then == nil)
+			results = reduceRows(f, c, w, a, kernel, fold, first, 0, rows*size)
 		}
 		fold.finish(w, &c.groups, &w.cursors[ofElements], results)
-		if then != nil && (rows == 1 || !f.mapsLater(c)) {
+		if then != nil {
 			a := f.armGroups(c, w, first, groups)
 			a.Ahead = c.nextGroups(f, groups)
 			for row := range rows {
@@ -121,16 +121,15 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 		_, n := c.members.rows()
 		begin, a := block*cpu.StripeBlock, f.armGroups(c, w, first, groups)
 		f.moveRows(c, w, a, first, begin/n, begin/n)
-		fold.end(c, w, first, block, reduceRows(f, c, w, a, kernel, fold, first, begin, min(begin+cpu.StripeBlock, c.members.count()), then == nil))
+		fold.end(c, w, first, block, reduceRows(f, c, w, a, kernel, fold, first, begin, min(begin+cpu.StripeBlock, c.members.count())))
 	}
 }
 
 // reduceRows reduces members [begin, end) of the groups that the arguments are at, a row of them at a time. A long row
 // always begins in lane 0, and the accumulators are turned to match: a fold by halves adds the same pairs of lanes wherever
 // the first is. Kernels that hold the sums of runs take short rows so, too, and fold them in the end; rows that divide the
-// lanes only from memory, and none of whole stripes. writes says that the kernel writes the output of elements, if there is
-// one.
-func reduceRows[C cpu.Compute](f *groupedPlan, c *call, w *worker, a *cpu.Args, kernel cpu.Striped, fold folder[C], first, begin, end int64, writes bool) [2][]C {
+// lanes only from memory, and none of whole stripes.
+func reduceRows[C cpu.Compute](f *groupedPlan, c *call, w *worker, a *cpu.Args, kernel cpu.Striped, fold folder[C], first, begin, end int64) [2][]C {
 	rows, n := c.members.rows()
 	groups, lanes, folded := a.Runs.Steps, int64(fold.lanes), cpu.ColumnsOf[C](&w.scratch, 1, a.Runs.Steps)
 	held := fold.sums != nil && f.holdsRuns() && (rows == 1 || n%lanes != 0 && (a.Stream || lanes%n != 0))
@@ -156,9 +155,7 @@ func reduceRows[C cpu.Compute](f *groupedPlan, c *call, w *worker, a *cpu.Args, 
 			*a = a.At(-within)
 		}
 		if at += m; at%n == 0 {
-			if writes {
-				f.putTile(c, w, first, int64(groups), at/n-1)
-			}
+			f.putTile(c, w, first, int64(groups), at/n-1)
 			f.moveRows(c, w, a, first, at/n, 1)
 		}
 	}
