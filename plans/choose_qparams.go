@@ -82,6 +82,7 @@ func choose[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Str
 	r := chooser[C](pl, f, t, minMax, quantize)
 	if quantize != nil {
 		alone := *f
+		alone.isa = pl.needs
 		alone.operand[firstOutput], alone.size[firstOutput], alone.args.Out[0].DType = -1, 0, tensor.None
 		t.Out[0] = tensor.None
 		r.alone = chooser[C](pl, &alone, t, minMax, nil)

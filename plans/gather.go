@@ -24,6 +24,7 @@ const (
 func (f *groupedPlan) tryGather(c *call, longest int64) int64 {
 	g, m := &c.groups, &c.members
 	inner := m.dims - 1
+	c.side = g.size[g.dims-1]
 	if oneByOne || f.packed >= 0 || c.blocks == 0 {
 		return 0
 	}
@@ -72,7 +73,7 @@ func (f *groupedPlan) acrossRows(c *call) (members int64) {
 		if l.dims < 2 || l.stride[0][l.dims-1] == 0 {
 			continue
 		}
-		outer, row := l.joinedRows(size)
+		outer, row := l.joinedRows(size, math.MaxInt64)
 		if l.stride[0][outer] != size {
 			continue
 		}
@@ -146,7 +147,7 @@ func (f *groupedPlan) copyMembers(c *call, w *worker, part gathered, back bool) 
 		}
 		size, step := f.size[k], g.stride[k][g.dims-1]
 		own, pitch := unsafe.Pointer(&w.copied[i]), (c.gatherSize()+copiedPad)*size
-		if part.groups > 1 && step == size && l.apart(k, size) && l.size[l.dims-1] > shortRow {
+		if part.groups > 2 && step == size && l.apart(k, size) && l.size[l.dims-1] >= fewGroups {
 			f.copier[i].sideBySide(l, cur, k, part, own, pitch)
 			continue
 		}

@@ -32,10 +32,10 @@ func (f *groupedPlan) tooShortRuns(n, rows, groups int64, held bool) bool {
 // extremes of groups of up to together elements are found together.
 func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest, together int64) int64 {
 	g, m := &c.groups, &c.members
-	inner := g.dims - 1
 	rows, n := m.rows()
+	f.joinSides(c)
 	held := !anyOrder && f.holdsRuns() // sums, not extremes
-	if oneByOne || c.blocks != 1 && (c.blocks == 0 || cpu.StripeBlock%n != 0 && !held && !anyOrder) || m.dims > 2 || g.size[inner] < 2 || n > jobSize/2 {
+	if oneByOne || c.blocks != 1 && (c.blocks == 0 || cpu.StripeBlock%n != 0 && !held && !anyOrder) || m.dims > 2 || c.side < 2 || n > jobSize/2 {
 		return 0
 	}
 	for k := range kernelOperands {
@@ -57,7 +57,7 @@ func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest, together int
 		if f.packed >= 0 {
 			c.groupsPerTile = min(c.groupsPerTile, feedSize/n)
 		}
-	case rows > 1 && f.packed < 0 && !f.tooShortRuns(n, rows, g.size[inner], held) && (held || f.takesRows(g, n, anyOrder)):
+	case rows > 1 && f.packed < 0 && !f.tooShortRuns(n, rows, c.side, held) && (held || f.takesRows(g, n, anyOrder)):
 		c.groupsPerTile = min(cpu.MaxGroupRuns, max(min(8, ceilDiv(leastCall, n)), g.count()*c.blocks/calls))
 	default:
 		return 0
@@ -87,7 +87,7 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 			results := resultsOf[C](w, int(groups))
 			a.Ahead = c.nextGroups(f, 1)
 			if fold.choose(n, a, results) {
-				fold.store(w, &c.groups, &w.cursors[ofElements], results)
+				fold.store.put(c, w, first, results)
 				f.putTile(c, w, first, groups, 0)
 				return
 			}
@@ -100,7 +100,7 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 		} else {
 			results = reduceRows(f, c, w, a, kernel, fold, first, 0, rows*size)
 		}
-		fold.finish(w, &c.groups, &w.cursors[ofElements], results)
+		fold.finish.put(c, w, first, results)
 		if then != nil {
 			a := f.armGroups(c, w, first, groups)
 			a.Ahead = c.nextGroups(f, groups)
@@ -232,10 +232,6 @@ func (f *groupedPlan) armGroups(c *call, w *worker, first, groups int64) *cpu.Ar
 	if f.packed >= 0 {
 		a.Runs.Step[f.packed] = c.members.count()
 	}
-	for k := range a.In {
-		if f.param[k] {
-			a.In[k].P = w.cursors[ofElements].at[k]
-		}
-	}
+	f.aimAtParams(c, w, first, groups)
 	return a
 }

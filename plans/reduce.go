@@ -11,6 +11,7 @@ type reducing struct {
 	groups        layout
 	members       layout // the elements of the first group
 	blocks        int64  // of each group
+	side          int64  // groups that a tile is one of several parts of
 	groupsPerTile int64  // of groups that lie side by side, or are short
 	gathered      int64  // of each group that a call takes of groups that are gathered, if not as many as usual
 	tilesPerJob   int64
@@ -135,13 +136,6 @@ func (r *reduction[C]) run() func(c *call) error {
 	}
 }
 
-// mapsWell reports whether a way that was chosen should map the elements, too: not where tiles are copied for calls of few.
-// Elsewhere scales are better chosen in the order in which the input lies, and elements mapped in that of the output.
-func (r *reduction[C]) mapsWell(c *call, of *way) bool {
-	g := &c.groups
-	return of.mapped(c) && !(c.tilesCopied && g.dims > 1 && c.members.count()*g.size[g.dims-1] < fewInRow)
-}
-
 // best lays out a region and returns the best way for it, of copies or not, and how many jobs that makes.
 func (r *reduction[C]) best(c *call, region *region, ways []way) (number int, jobs int64) {
 	number, jobs = r.choose(c, region, ways)
@@ -249,16 +243,6 @@ func (r *reduction[C]) finish(c *call, w *worker, group int64, result [2]C) {
 	results[0][0], results[1][0] = result[0], result[1]
 	c.groups.seek(cur, group, maxOperands)
 	r.fold.finish(w, &c.groups, cur, results)
-}
-
-// mapGroup maps the elements of one group.
-func (r *reduction[C]) mapGroup(c *call, w *worker, group int64) {
-	a, cur, l := r.arm(w), w.members(c, group), &c.members
-	a.Ahead = c.nextGroups(r.groupedPlan, 1)
-	l.walk(cur, 0, l.count(), kernelOperands, func(n int64) {
-		l.spans(a, cur)
-		r.feed(w, l, cur, n, func(n int64, a *cpu.Args) { r.then(int(n), a) })
-	})
 }
 
 // partials returns the block results in the workspace.
