@@ -30,6 +30,10 @@ func GroupExtremeRows[C Compute]() []Row[GroupExtremes[C]] {
 // term falls to are +0, and no lane is -0: they can be left out.
 func sumGroups[C Compute](terms [2][]C, n int, to [2][]C) {
 	for sum, to := range to {
+		if n == 1 {
+			copy(to, terms[sum])
+			continue
+		}
 		for g := range to {
 			lanes := terms[sum][g*n:][:n]
 			for p := Lanes; p < n; p++ {

@@ -66,19 +66,33 @@ var chooseQParams = groupedOp{
 // runChoice makes the run of an op that chooses scales and zero points, and maps elements with them if
 // there is a kernel for it.
 func runChoice(pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
-	cpu.ForCompute(t.Compute, chooseThenMap[float32], chooseThenMap[float64])(pl, f, t, minMax, quantize)
+	cpu.ForCompute(t.Compute, choose[float32], choose[float64])(pl, f, t, minMax, quantize)
 }
 
 // From how many bytes of a group on kernels with AVX-512 choose parameters group by group, and the longest groups, in
 // elements, that else have theirs chosen together: measured on Zen 5.
 const shortestChoice, longestTogether = 1 << 11, 1024
 
-// chooseThenMap is runChoice in a compute type.
-func chooseThenMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
+// choose is runChoice in a compute type.
+func choose[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
 	if f.packed >= 0 {
 		chooseBytes[C](pl, f, t, minMax, quantize)
 		return
 	}
+	r := chooser[C](pl, f, t, minMax, quantize)
+	if quantize != nil {
+		alone := *f
+		alone.isa = pl.needs
+		alone.operand[firstOutput], alone.size[firstOutput], alone.args.Out[0].DType = -1, 0, tensor.None
+		t.Out[0] = tensor.None
+		r.alone = chooser[C](pl, &alone, t, minMax, nil)
+	}
+	pl.run = r.run()
+	pl.workspace = reductionWorkspace[C](f)
+}
+
+// chooser makes the reduction that chooses scales and zero points, and maps elements with them if there is a kernel for it.
+func chooser[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) *reduction[C] {
 	p := &pl.problem
 	codes := cpu.Codes[C]{QMin: C(p.int("qmin")), QMax: C(p.int("qmax")), Eps: C(p.float("eps")), Symmetric: p.bool("symmetric")}
 	store := storeQParams[C](p)
@@ -100,15 +114,14 @@ func chooseThenMap[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax 
 			fold.together = shortestChoice/f.size[0] - 1
 		}
 	}
-	pl.run = (&reduction[C]{f, minMax, fold, quantize}).run()
-	pl.workspace = reductionWorkspace[C](f)
+	return &reduction[C]{groupedPlan: f, kernel: minMax, fold: fold, then: quantize}
 }
 
 // chooseBytes makes packed codes bytes, in memory of the library's, while groups are in cache, and packs these as a whole.
 func chooseBytes[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) {
 	bytes := *f
 	bytes.packed, bytes.isa = -1, pl.needs
-	chooseThenMap[C](pl, &bytes, t, minMax, quantize)
+	choose[C](pl, &bytes, t, minMax, quantize)
 	pl.run = f.thenPacked(pl.run)
 }
 

@@ -26,6 +26,7 @@ var oneByOne bool
 func (f *groupedPlan) tryColumns(c *call, many bool) int64 {
 	g := &c.groups
 	inner, least := g.dims-1, int64(minColumns)
+	c.side = g.size[inner]
 	switch {
 	case many:
 		least = cpu.LeastColumns
@@ -50,8 +51,8 @@ func (f *groupedPlan) tryColumns(c *call, many bool) int64 {
 }
 
 // columnJob makes the job that reduces one block of groups side by side, and finishes
-// the groups where they have one block only. writes says that the kernel writes the output of elements, if there is one.
-func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C], writes bool) job {
+// the groups where they have one block only.
+func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]) job {
 	return func(c *call, w *worker, number int64) {
 		block := number % c.blocks
 		group, n := c.tileOfGroups(number / c.blocks)
@@ -64,7 +65,7 @@ func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 		sums.Clear(lanes)
 		cur := w.members(c, group)
 		if fold.lanes > 1 { // of extremes, scales are results
-			f.groupParams(c, w, n, 1)
+			f.groupParams(c, w, group, n, 1)
 		}
 		a.Wide = true
 		a.Stream = a.Stream && !f.copiesRows(c)              // what is stored is read again
@@ -80,9 +81,7 @@ func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 				f.aimAtRow(c, w, a, cur, i, n)
 				a.Sums = sums.Row(position % fold.lanes)
 				kernel(int(n), 0, a)
-				if writes {
-					f.putRow(c, w, cur, i, n)
-				}
+				f.putRow(c, w, cur, i, n)
 				position++
 			}
 		})
@@ -137,10 +136,4 @@ func (f *groupedPlan) sparse(c *call, k int) bool {
 	g, m, size := &c.groups, &c.members, f.size[k]
 	step := g.stride[k][g.dims-1]
 	return slices.Contains(copiedOperands[:], k) && step > 0 && step <= 4*size && m.stride[k][m.dims-1] >= step*g.size[g.dims-1]
-}
-
-// groupParams makes the parameters of n groups from the worker's cursor of
-// groups on, each for a run of elements.
-func (f *groupedPlan) groupParams(c *call, w *worker, n, run int64) {
-	f.expandParams(w, &c.groups, &w.cursors[ofElements], c.groups.dims-1, n, run)
 }

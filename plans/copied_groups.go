@@ -14,24 +14,23 @@ import (
 // fewInCall is of how many elements a call is so short that copies pay for a longer one.
 const fewInCall = 4096
 
-// fewInRow is the same where all elements have to be copied for calls that get longer, veryFewInRow where these may not.
-const fewInRow, veryFewInRow = 512, 16
+// fewInRow is the same where all elements have to be copied.
+const fewInRow = 512
 
-// leastBeside is how many groups lie side by side where it is by them that elements are copied.
-const leastBeside = 4
+// wholeSquare is how many elements that lie side by side, of several rows, are copied as fast as many.
+const wholeSquare = 8
 
 // mayCopyTiles reports whether there is a better way for groups, or for short ones, or longer calls, if tiles of them are
 // copied.
 func (r *reduction[C]) mayCopyTiles(c *call, way int) bool {
 	n, g := c.members.count(), &c.groups
 	switch {
-	case oneByOne || way == inColumns || g.count() < 2:
+	case oneByOne || g.count() < 2 || way == inColumns && n*c.side >= fewInRow/2:
 		return false
-	case way > inGroupRuns || way == inGroupRuns && n <= longestShortGroup && r.short(g, n):
+	case way == inColumns || way > inGroupRuns || way == inGroupRuns && n <= longestShortGroup && r.short(g, n):
 		return true
 	}
-	side := n * g.size[g.dims-1]
-	return side < fewInRow && g.dims > 1 && c.members.dims == 1 || side < fewInCall && (r.cuts(g, 0) || r.cuts(g, 1))
+	return n*g.size[g.dims-1] < fewInRow && g.dims > 1 || n*c.side < fewInCall && (r.cuts(g, 0) || r.cuts(g, 1))
 }
 
 // short reports whether groups are so short that they are better copied than taken where they lie.
@@ -50,7 +49,7 @@ func (f *groupedPlan) cuts(l *layout, k int) bool {
 			continue
 		}
 		l.stride[k][d-1] = inner * l.size[d]
-		joins := l.joins(d-1, d, kernelOperands)
+		joins := l.joins(d-1, d, operandsBelow(kernelOperands))
 		if l.stride[k][d-1] = outer; joins {
 			return true
 		}
@@ -118,9 +117,9 @@ func (f *groupedPlan) copyRun(c *call, w *worker, begin, n int64, kernel func(n 
 	}
 }
 
-// inCopiedOrder orders groups as they are taken of copies: as an operand lies whose groups are side by side, else as their
-// parameters do.
-func (f *groupedPlan) inCopiedOrder(g *layout) {
+// inCopiedOrder orders groups, of n elements, as they are taken of copies: as their parameters lie, unless a
+// copy would have few of the groups that lie side by side in an operand: then as this operand lies.
+func (f *groupedPlan) inCopiedOrder(g *layout, n int64) {
 	if f.packed >= 0 {
 		return
 	}
@@ -131,12 +130,13 @@ func (f *groupedPlan) inCopiedOrder(g *layout) {
 	if f.scale >= 0 && g.start[f.scale] != nil {
 		by = f.scale
 	}
+	g.asStored(by, maxOperands)
 	for _, k := range copiedOperands {
-		if d := slices.Index(g.stride[k][:g.dims], f.size[k]); d >= 0 && f.hasData(g, k) && g.size[d] >= leastBeside {
-			by = k
+		if d := slices.Index(g.stride[k][:g.dims], f.size[k]); d >= 0 && f.hasData(g, k) && n*g.within(d)*min(wholeSquare, g.size[d]) > copySize {
+			g.asStored(k, maxOperands)
+			return
 		}
 	}
-	g.asStored(by, maxOperands)
 }
 
 // follow reports whether groups of n elements of an operand follow one another.
@@ -156,14 +156,13 @@ func (f *groupedPlan) follow(g *layout, k int, n int64) bool {
 func (f *groupedPlan) copyTiles(c *call) bool {
 	g, m, before := &c.groups, &c.members, c.groups
 	n := m.count()
-	f.inCopiedOrder(g)
-	side := n * g.size[g.dims-1]
-	short := side < veryFewInRow || side < fewInRow && f.valuesJoin(g)
+	f.inCopiedOrder(g, n)
+	short := f.packed < 0 && n*g.size[g.dims-1] < fewInRow
 	var copied [len(copiedOperands)]bool
 	for i, k := range copiedOperands {
 		cut := k < dataInputs && f.cuts(m, k)
 		gaps := k < dataInputs && (g.stride[k][g.dims-1] != n*f.size[k] || f.cuts(g, k))
-		copied[i] = f.hasData(g, k) && (cut || m.apart(k, f.size[k]) || m.dims == 1 && (gaps || short && !f.follow(g, k, n)))
+		copied[i] = f.hasData(g, k) && (cut || m.apart(k, f.size[k]) || m.dims == 1 && gaps || short && !f.follow(g, k, n))
 		if copied[i] && n > longestShortGroup && !cut && !f.isExpanded(m, k) {
 			*g = before
 			return false
@@ -185,7 +184,7 @@ func (f *groupedPlan) copyTiles(c *call) bool {
 		m.follow(k, f.size[k])
 	}
 	row := m.dims - 1 // where rows begin
-	for row > 0 && m.joins(row-1, row, kernelOperands) {
+	for row > 0 && m.joins(row-1, row, operandsBelow(kernelOperands)) {
 		row--
 	}
 	n = 1
@@ -241,16 +240,4 @@ func (f *groupedPlan) putTile(c *call, w *worker, first, groups, row int64) {
 func (f *groupedPlan) copyRow(c *call, w *worker, first, groups, row int64, back bool) {
 	_, n := c.members.rows()
 	f.copyPiece(c, w, (row*c.groups.count()+first)*n, groups*n, 0, back)
-}
-
-// valuesJoin reports whether what groups have one of each lies so that their last two dimensions may be one.
-func (f *groupedPlan) valuesJoin(g *layout) bool {
-	inner := g.dims - 1
-	for k := range maxOperands {
-		data := k < kernelOperands && !f.param[k]
-		if inner > 0 && !data && g.start[k] != nil && g.stride[k][inner-1] != g.stride[k][inner]*g.size[inner] {
-			return false
-		}
-	}
-	return true
 }

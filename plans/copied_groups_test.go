@@ -20,8 +20,21 @@ func ordered(gaps []int64, order ...int) testcase.Layout {
 	}
 }
 
+// backwards lays out dimensions of any number in reverse order, with a gap between the rows.
+func backwards(shape []int64, _ []bool) (strides []int64, first, n int64) {
+	strides, n = make([]int64, len(shape)), 1
+	for d, size := range shape {
+		strides[d] = n
+		if n *= size; d == 0 {
+			n += 2
+		}
+	}
+	return strides, 0, n
+}
+
 // Groups and channels that lie in another order than their parameters, or across the output: heads of attention, a part of
-// a projection, transposed weights, images in channels last that are cropped or have channels a power of 2 apart.
+// a projection, transposed weights, images in channels last that are cropped or have channels a power of 2 apart; few groups
+// side by side, groups of one element, and rows that end in a shorter group.
 func TestGroupsInAnotherOrder(t *testing.T) {
 	defer plans.SetParallelCost(1)()
 	heads, none := []int64{0, 0, 0, 0}, []int64{0, 0}
@@ -37,6 +50,12 @@ func TestGroupsInAnotherOrder(t *testing.T) {
 		{"[40,384]", "group group_size=32", ordered(none, 1, 0)},
 		{"[40,384]", "group group_size=128", ordered(none, 1, 0)},
 		{"[50,1030]", "group group_size=32", ordered(none, 1, 0)},
+		{"[30,7,32,4]", "token", ordered(heads, 2, 3, 0, 1)},
+		{"[2,7,128,8]", "group group_size=8", ordered(heads, 0, 2, 3, 1)},
+		{"[2,40,3,196]", "token", ordered(heads, 3, 2, 0, 1)},
+		{"[20,9,30,1]", "token", ordered([]int64{0, 0, 3, 0}, 0, 2, 1, 3)},
+		{"[50,24,4,4]", "block block_size=[2,2,32,16]", ordered(heads, 0, 3, 2, 1)},
+		{"[40,104]", "group group_size=16", ordered([]int64{0, 8}, 0, 1)},
 		{"[2,64,19,18]", "tensor", ordered([]int64{0, 0, 2, 2}, 0, 2, 3, 1)},
 		{"[2,40,19,18]", "channel axis=0", ordered([]int64{0, 0, 2, 2}, 0, 2, 3, 1)},
 		{"[3,512,7,7]", "tensor", ordered(heads, 0, 2, 3, 1)},
@@ -60,12 +79,16 @@ func TestGroupsInAnotherOrder(t *testing.T) {
 			t.Run(text, func(t *testing.T) {
 				some := finiteCase(t, text)
 				want := defined(t, some)
-				layouts := []map[string]testcase.Layout{{}, {}, {}} // of inputs, of outputs, of all
+				layouts := []map[string]testcase.Layout{{}, {}, {}, {}} // of inputs, of outputs, of both, of parameters, too
 				for i := range some.Args {
 					a := &some.Args[i]
+					if strings.Contains(a.Name, "scale") || strings.Contains(a.Name, "zero_point") {
+						layouts[3][a.Name] = backwards
+					}
 					if data := a.Name == "x" || a.Name == "q" || a.Name == "y" || strings.HasSuffix(a.Name, "put"); !data || strings.Contains(text, a.Name+"=u4") {
 						continue
 					}
+					layouts[3][a.Name] = c.layout
 					if layouts[2][a.Name] = c.layout; a.Out() {
 						layouts[1][a.Name] = c.layout
 					} else {

@@ -47,7 +47,7 @@ func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointe
 		return
 	}
 	line := l.size[inner]
-	joined, joinedRow := l.joinedRows(p.size)
+	joined, joinedRow := l.joinedRows(p.size, n)
 	for done := int64(0); done < n; {
 		l.seek(cur, begin+done, 1)
 		outer, row, mine := joined, joinedRow, unsafe.Add(own, done*p.size)
@@ -68,11 +68,11 @@ func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointe
 
 // joinedRows returns the dimension along which rows follow one another, and their length. Several short rows, such as
 // those of a small image, count as one; so do all those of a cropped image in channels last, which lie beside the next ones.
-func (l *layout) joinedRows(size int64) (outer int, row int64) {
+func (l *layout) joinedRows(size, n int64) (outer int, row int64) {
 	inner := l.dims - 1
 	outer, row = inner-1, l.size[inner]
 	if step := l.stride[0][inner]; step != 0 && step != size && row > shortRow {
-		if d := slices.Index(l.stride[0][:inner], size); d >= 0 && l.size[d] >= lineSize/size {
+		if d := slices.Index(l.stride[0][:inner], size); d >= 0 && min(l.size[d], n/l.within(d)) >= min(shortRow, lineSize/size) {
 			return d, l.within(d)
 		}
 	}

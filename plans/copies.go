@@ -15,6 +15,7 @@ const (
 	copiedSize = 1 << 18 // bytes of the largest one: of rows that are gathered across
 	copiedPad  = 8       // elements between groups: groups a power of 2 apart would share sets of the cache
 	shortCopy  = 128     // elements: shorter runs are worth copying
+	fewInOrder = 512     // elements that follow one another with their parameters: fewer are worth copying in their order
 	copiedRows = copiedSize/8 + gatherGroups*copiedPad
 )
 
@@ -79,12 +80,12 @@ func (f *groupedPlan) tryCopies(c *call) bool {
 func (f *groupedPlan) tryCopiesInOrder(c *call) bool {
 	l := &c.all
 	inner := l.dims - 1
-	if inner < 2 || f.scale < 0 || f.varies(l, inner) || !f.varies(l, inner-1) || !f.varies(l, inner-2) || l.size[inner]*l.size[inner-1] >= fewInRow {
+	if inner < 2 || f.scale < 0 || f.varies(l, inner) || !f.varies(l, inner-1) || !f.varies(l, inner-2) || l.size[inner]*l.size[inner-1] >= fewInOrder {
 		return false
 	}
 	before := c.all
 	l.asStored(f.scale, kernelOperands)
-	if dense := &c.dense; f.layCopies(c) && (dense.dims == 1 || dense.size[dense.dims-1]*dense.size[dense.dims-2] >= fewInRow) {
+	if dense := &c.dense; f.layCopies(c) && (dense.dims == 1 || dense.size[dense.dims-1]*dense.size[dense.dims-2] >= fewInOrder) {
 		return true
 	}
 	c.all = before

@@ -48,8 +48,7 @@ func (fold *folder[C]) end(c *call, w *worker, first, block int64, results [2][]
 	}
 	for i := int64(0); i < n; i += cpu.Block {
 		m := min(cpu.Block, n-i)
-		c.groups.seek(&w.cursors[ofElements], first+i, maxOperands)
-		fold.finish(w, &c.groups, &w.cursors[ofElements], [2][]C{results[0][i:][:m], results[1][i:][:m]})
+		fold.finish.put(c, w, first+i, [2][]C{results[0][i:][:m], results[1][i:][:m]})
 	}
 }
 

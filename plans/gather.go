@@ -24,6 +24,7 @@ const (
 func (f *groupedPlan) tryGather(c *call, longest int64) int64 {
 	g, m := &c.groups, &c.members
 	inner := m.dims - 1
+	c.side = g.size[g.dims-1]
 	if oneByOne || f.packed >= 0 || c.blocks == 0 {
 		return 0
 	}
@@ -72,7 +73,7 @@ func (f *groupedPlan) acrossRows(c *call) (members int64) {
 		if l.dims < 2 || l.stride[0][l.dims-1] == 0 {
 			continue
 		}
-		outer, row := l.joinedRows(size)
+		outer, row := l.joinedRows(size, math.MaxInt64)
 		if l.stride[0][outer] != size {
 			continue
 		}
@@ -101,8 +102,8 @@ func (r *reducing) gatherSize() int64 {
 type gathered struct{ first, groups, at, n int64 }
 
 // gatherJob makes the job of a reduction of one block of some groups, which it
-// finishes where they have but one. writes says that the kernel writes the output of elements, if there is one.
-func gatherJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C], writes bool) job {
+// finishes where they have but one.
+func gatherJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]) job {
 	return func(c *call, w *worker, number int64) {
 		block := number % c.blocks
 		first, groups := c.tileOfGroups(number / c.blocks)
@@ -114,9 +115,7 @@ func gatherJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]
 			a := f.armGathered(c, w, part)
 			a.Runs.Keep = at > begin
 			kernel(int(part.n), at-begin, a)
-			if writes {
-				f.copyMembers(c, w, part, copyOutput)
-			}
+			f.copyMembers(c, w, part, copyOutput)
 			at += part.n
 		}
 		fold.end(c, w, first, block, groupResults(w, fold, int(groups)))
@@ -148,7 +147,7 @@ func (f *groupedPlan) copyMembers(c *call, w *worker, part gathered, back bool) 
 		}
 		size, step := f.size[k], g.stride[k][g.dims-1]
 		own, pitch := unsafe.Pointer(&w.copied[i]), (c.gatherSize()+copiedPad)*size
-		if part.groups > 1 && step == size && l.apart(k, size) && l.size[l.dims-1] > shortRow {
+		if part.groups > 2 && step == size && l.apart(k, size) && l.size[l.dims-1] >= fewGroups {
 			f.copier[i].sideBySide(l, cur, k, part, own, pitch)
 			continue
 		}

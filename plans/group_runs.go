@@ -32,10 +32,10 @@ func (f *groupedPlan) tooShortRuns(n, rows, groups int64, held bool) bool {
 // extremes of groups of up to together elements are found together.
 func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest, together int64) int64 {
 	g, m := &c.groups, &c.members
-	inner := g.dims - 1
 	rows, n := m.rows()
+	f.joinSides(c)
 	held := !anyOrder && f.holdsRuns() // sums, not extremes
-	if oneByOne || c.blocks != 1 && (c.blocks == 0 || cpu.StripeBlock%n != 0 && !held && !anyOrder) || m.dims > 2 || g.size[inner] < 2 || n > jobSize/2 {
+	if oneByOne || c.blocks != 1 && (c.blocks == 0 || cpu.StripeBlock%n != 0 && !held && !anyOrder) || m.dims > 2 || c.side < 2 || n > jobSize/2 {
 		return 0
 	}
 	for k := range kernelOperands {
@@ -57,7 +57,7 @@ func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest, together int
 		if f.packed >= 0 {
 			c.groupsPerTile = min(c.groupsPerTile, feedSize/n)
 		}
-	case rows > 1 && f.packed < 0 && !f.tooShortRuns(n, rows, g.size[inner], held) && (held || f.takesRows(g, n, anyOrder)):
+	case rows > 1 && f.packed < 0 && !f.tooShortRuns(n, rows, c.side, held) && (held || f.takesRows(g, n, anyOrder)):
 		c.groupsPerTile = min(cpu.MaxGroupRuns, max(min(8, ceilDiv(leastCall, n)), g.count()*c.blocks/calls))
 	default:
 		return 0
@@ -87,7 +87,7 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 			results := resultsOf[C](w, int(groups))
 			a.Ahead = c.nextGroups(f, 1)
 			if fold.choose(n, a, results) {
-				fold.store(w, &c.groups, &w.cursors[ofElements], results)
+				fold.store.put(c, w, first, results)
 				f.putTile(c, w, first, groups, 0)
 				return
 			}
@@ -98,10 +98,10 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 			results = resultsOf[C](w, int(groups))
 			fold.extremes(&w.scratch, a.In[0], n, results)
 		} else {
-			results = reduceRows(f, c, w, a, kernel, fold, first, 0, rows*size, then == nil)
+			results = reduceRows(f, c, w, a, kernel, fold, first, 0, rows*size)
 		}
-		fold.finish(w, &c.groups, &w.cursors[ofElements], results)
-		if then != nil && (rows == 1 || !f.mapsLater(c)) {
+		fold.finish.put(c, w, first, results)
+		if then != nil {
 			a := f.armGroups(c, w, first, groups)
 			a.Ahead = c.nextGroups(f, groups)
 			for row := range rows {
@@ -121,16 +121,15 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 		_, n := c.members.rows()
 		begin, a := block*cpu.StripeBlock, f.armGroups(c, w, first, groups)
 		f.moveRows(c, w, a, first, begin/n, begin/n)
-		fold.end(c, w, first, block, reduceRows(f, c, w, a, kernel, fold, first, begin, min(begin+cpu.StripeBlock, c.members.count()), then == nil))
+		fold.end(c, w, first, block, reduceRows(f, c, w, a, kernel, fold, first, begin, min(begin+cpu.StripeBlock, c.members.count())))
 	}
 }
 
 // reduceRows reduces members [begin, end) of the groups that the arguments are at, a row of them at a time. A long row
 // always begins in lane 0, and the accumulators are turned to match: a fold by halves adds the same pairs of lanes wherever
 // the first is. Kernels that hold the sums of runs take short rows so, too, and fold them in the end; rows that divide the
-// lanes only from memory, and none of whole stripes. writes says that the kernel writes the output of elements, if there is
-// one.
-func reduceRows[C cpu.Compute](f *groupedPlan, c *call, w *worker, a *cpu.Args, kernel cpu.Striped, fold folder[C], first, begin, end int64, writes bool) [2][]C {
+// lanes only from memory, and none of whole stripes.
+func reduceRows[C cpu.Compute](f *groupedPlan, c *call, w *worker, a *cpu.Args, kernel cpu.Striped, fold folder[C], first, begin, end int64) [2][]C {
 	rows, n := c.members.rows()
 	groups, lanes, folded := a.Runs.Steps, int64(fold.lanes), cpu.ColumnsOf[C](&w.scratch, 1, a.Runs.Steps)
 	held := fold.sums != nil && f.holdsRuns() && (rows == 1 || n%lanes != 0 && (a.Stream || lanes%n != 0))
@@ -156,9 +155,7 @@ func reduceRows[C cpu.Compute](f *groupedPlan, c *call, w *worker, a *cpu.Args, 
 			*a = a.At(-within)
 		}
 		if at += m; at%n == 0 {
-			if writes {
-				f.putTile(c, w, first, int64(groups), at/n-1)
-			}
+			f.putTile(c, w, first, int64(groups), at/n-1)
 			f.moveRows(c, w, a, first, at/n, 1)
 		}
 	}
@@ -235,10 +232,6 @@ func (f *groupedPlan) armGroups(c *call, w *worker, first, groups int64) *cpu.Ar
 	if f.packed >= 0 {
 		a.Runs.Step[f.packed] = c.members.count()
 	}
-	for k := range a.In {
-		if f.param[k] {
-			a.In[k].P = w.cursors[ofElements].at[k]
-		}
-	}
+	f.aimAtParams(c, w, first, groups)
 	return a
 }

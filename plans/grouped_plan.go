@@ -22,7 +22,10 @@ type groupedPlan struct {
 	params  cpu.ParamKernels
 	packing cpu.Packing
 	copier  [len(copiedOperands)]copier
-	args    cpu.Args // types and constants; the spans are filled in while running
+	data    operandSet // of elements
+	// copyParams copies scales, and zero points.
+	copyParams [2]cpu.StridedCopy
+	args       cpu.Args // types and constants; the spans are filled in while running
 }
 
 // newGroupedPlan takes the names of a kernel's operands: up to four inputs (in), up to
@@ -80,6 +83,12 @@ func (f *groupedPlan) types(p *Problem, compute tensor.DType) cpu.Types {
 	}
 	for i, k := range copiedOperands {
 		f.copier[i] = newCopier(dtype(k), k == firstOutput)
+	}
+	f.data = f.dataOperands()
+	for number := range f.copyParams {
+		if f.scale >= 0 {
+			f.copyParams[number] = pickSupport(cpu.StridedCopies, cpu.Types{In: cpu.InTypes{dtype(f.scale + number)}})
+		}
 	}
 	for k := range f.size {
 		f.size[k] = dtype(k).Size()

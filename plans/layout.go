@@ -2,6 +2,7 @@ package plans
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 	"unsafe"
 
@@ -59,7 +60,7 @@ func (l *layout) coalesce(operands int) {
 		if l.size[d] == 1 {
 			continue
 		}
-		if n > 0 && l.joins(n-1, d, operands) {
+		if n > 0 && l.joins(n-1, d, operandsBelow(operands)) {
 			l.size[n-1] *= l.size[d]
 			for k := range operands {
 				l.stride[k][n-1] = l.stride[k][d]
@@ -83,9 +84,10 @@ func (l *layout) coalesce(operands int) {
 	l.dims = n
 }
 
-// joins reports whether coalesce may join two dimensions.
-func (l *layout) joins(outer, inner, operands int) bool {
-	for k := range operands {
+// joins reports whether two dimensions of some operands may be one.
+func (l *layout) joins(outer, inner int, operands operandSet) bool {
+	for ; operands != 0; operands &= operands - 1 {
+		k := bits.TrailingZeros(uint(operands))
 		if l.stride[k][outer] != l.stride[k][inner]*l.size[inner] {
 			return false
 		}

@@ -11,6 +11,7 @@ type reducing struct {
 	groups        layout
 	members       layout // the elements of the first group
 	blocks        int64  // of each group
+	side          int64  // groups that a tile is one of several parts of
 	groupsPerTile int64  // of groups that lie side by side, or are short
 	gathered      int64  // of each group that a call takes of groups that are gathered, if not as many as usual
 	tilesPerJob   int64
@@ -52,13 +53,14 @@ type reduction[C cpu.Compute] struct {
 	kernel cpu.Striped
 	fold   folder[C]
 	then   cpu.Elementwise // maps the elements of a group with its results; or nil
+	alone  *reduction[C]   // the same without elements to map; nil where then is
 }
 
 // way is one way to reduce the groups of a region, by how they lie.
 type way struct {
 	jobs   func(c *call) int64 // lays the groups out and returns the number of jobs; 0 where they lie otherwise
 	run    job
-	mapped func(c *call) bool // whether run maps the elements, too
+	mapped func(c *call) bool // whether run would map the elements, too
 }
 
 // The ways to reduce groups, best first: see the table in DESIGN.md.
@@ -72,11 +74,11 @@ const (
 )
 
 func (r *reduction[C]) ways() []way {
-	whole := func(c *call) bool { return !r.mapsLater(c) }
+	whole := func(c *call) bool { return c.members.size[c.members.dims-1] > longestShortGroup }
 	return []way{
 		inColumns: {
 			func(c *call) int64 { return r.tryColumns(c, r.fold.columnExtremes != nil) },
-			columnJob(r.groupedPlan, r.kernel, r.fold, r.then == nil), never,
+			columnJob(r.groupedPlan, r.kernel, r.fold), never,
 		},
 		inShortGroups: {
 			func(c *call) int64 { return r.tryShortGroups(c, r.fold.short) },
@@ -89,7 +91,7 @@ func (r *reduction[C]) ways() []way {
 		},
 		byGathering: {
 			func(c *call) int64 { return r.tryGather(c, r.fold.gathered) },
-			gatherJob(r.groupedPlan, r.kernel, r.fold, r.then == nil), never,
+			gatherJob(r.groupedPlan, r.kernel, r.fold), never,
 		},
 		byGroups: {func(c *call) int64 { return c.wholeGroups() }, r.reduceGroups, whole},
 		byBlocks: {func(c *call) int64 { return c.groups.count() * c.blocks }, r.reduceBlock, never},
@@ -99,6 +101,10 @@ func (r *reduction[C]) ways() []way {
 // run makes the run of the op.
 func (r *reduction[C]) run() func(c *call) error {
 	ways, join, mapAll := r.ways(), job(r.joinBlocks), newMapJobs(r.groupedPlan, r.then)
+	var alone []way
+	if r.alone != nil {
+		alone = r.alone.ways()
+	}
 	return func(c *call) error {
 		if s := &c.seen; s.again {
 			r.putStarts(c, &c.groups, maxOperands)
@@ -108,16 +114,17 @@ func (r *reduction[C]) run() func(c *call) error {
 		}
 		for i := range r.regions {
 			region := &r.regions[i]
-			number, jobs := r.choose(c, region, ways)
-			if r.mayCopyTiles(c, number) {
-				number, jobs = r.chooseCopied(c, region, ways, number, jobs)
+			number, jobs := r.best(c, region, ways)
+			way, later := &ways[number], r.then != nil && !r.mapsWell(c, &ways[number])
+			if later {
+				number, jobs = r.alone.best(c, region, alone)
+				way = &alone[number]
 			}
-			way, groups, members := &ways[number], c.groups.count(), c.members.count()
+			groups, members := c.groups.count(), c.members.count()
 			c.parallel(jobs, groups*members, way.run)
 			if c.blocks > 1 {
 				c.parallel(groups, 0, join)
 			}
-			later := r.then != nil && !way.mapped(c)
 			if later {
 				r.mapRegion(c, region, &mapAll)
 			}
@@ -127,6 +134,15 @@ func (r *reduction[C]) run() func(c *call) error {
 		}
 		return nil
 	}
+}
+
+// best lays out a region and returns the best way for it, of copies or not, and how many jobs that makes.
+func (r *reduction[C]) best(c *call, region *region, ways []way) (number int, jobs int64) {
+	number, jobs = r.choose(c, region, ways)
+	if r.mayCopyTiles(c, number) {
+		return r.chooseCopied(c, region, ways, number, jobs)
+	}
+	return number, jobs
 }
 
 // choose lays out a region and returns the best way for it, and how many jobs that makes.
@@ -162,7 +178,7 @@ func (r *reduction[C]) longestCall() int64 {
 func (r *reduction[C]) runUnpacked(isa cpu.ISA, packed func(c *call) error) func(c *call) error {
 	bytes := *r.groupedPlan
 	bytes.packed, bytes.isa = -1, isa
-	whole, unpack := (&reduction[C]{&bytes, r.kernel, r.fold, r.then}).run(), job(r.unpackRows)
+	whole, unpack := (&reduction[C]{groupedPlan: &bytes, kernel: r.kernel, fold: r.fold}).run(), job(r.unpackRows)
 	return func(c *call) error {
 		if !r.scattered(c) {
 			return packed(c)
@@ -181,7 +197,7 @@ func (r *reduction[C]) reduceGroups(c *call, w *worker, number int64) {
 			result = r.resultOf(c, w, g, 0)
 		}
 		r.finish(c, w, g, result)
-		if r.then != nil && !r.mapsLater(c) {
+		if r.then != nil {
 			r.mapGroup(c, w, g)
 		}
 	}
@@ -227,23 +243,6 @@ func (r *reduction[C]) finish(c *call, w *worker, group int64, result [2]C) {
 	results[0][0], results[1][0] = result[0], result[1]
 	c.groups.seek(cur, group, maxOperands)
 	r.fold.finish(w, &c.groups, cur, results)
-}
-
-// mapGroup maps the elements of one group.
-func (r *reduction[C]) mapGroup(c *call, w *worker, group int64) {
-	a, cur, l := r.arm(w), w.members(c, group), &c.members
-	a.Ahead = c.nextGroups(r.groupedPlan, 1)
-	l.walk(cur, 0, l.count(), kernelOperands, func(n int64) {
-		l.spans(a, cur)
-		r.feed(w, l, cur, n, func(n int64, a *cpu.Args) { r.then(int(n), a) })
-	})
-}
-
-// mapsLater reports whether groups are mapped only when all of them have their results:
-// where groups may share a byte of packed codes, and where runs are so short that tiles make
-// up for reading the elements again.
-func (f *groupedPlan) mapsLater(c *call) bool {
-	return f.packed >= 0 || c.members.size[c.members.dims-1] <= longestShortGroup
 }
 
 // partials returns the block results in the workspace.

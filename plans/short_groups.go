@@ -50,7 +50,8 @@ func shortExtremes(f *groupedPlan, l *layout, n int64) bool { return !f.takesRun
 func (f *groupedPlan) tryShortGroups(c *call, short func(f *groupedPlan, l *layout, n int64) bool) int64 {
 	g, m := &c.groups, &c.members
 	inner, n := g.dims-1, m.count()
-	if oneByOne || !f.codesFollow(c, n) || c.blocks != 1 || !short(f, g, n) || m.dims > 1 || g.size[inner] < 2 {
+	f.joinSides(c)
+	if oneByOne || !f.codesFollow(c, n) || c.blocks != 1 || !short(f, g, n) || m.dims > 1 || c.side < 2 {
 		return 0
 	}
 	for k := range kernelOperands {
@@ -66,8 +67,7 @@ func (f *groupedPlan) tryShortGroups(c *call, short func(f *groupedPlan, l *layo
 
 // tilesOfGroups returns how many tiles all groups make.
 func (r *reducing) tilesOfGroups() int64 {
-	side := r.groups.size[r.groups.dims-1]
-	return r.groups.count() / side * ceilDiv(side, r.groupsPerTile)
+	return r.groups.count() / r.side * ceilDiv(r.side, r.groupsPerTile)
 }
 
 // shortGroupJob makes the job that reduces some tiles of groups, and maps their
@@ -80,17 +80,17 @@ func shortGroupJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folde
 		if fold.extremes != nil {
 			fold.extremes(&w.scratch, a.In[0], int(n), results)
 		} else {
-			f.groupParams(c, w, groups, n)
+			f.groupParams(c, w, first, groups, n)
 			terms := cpu.ColumnsOf[C](&w.scratch, 1, int(groups*n))
 			terms.Clear(1)
 			a.Wide, a.Sums, a.Ahead = true, terms.Row(0), f.aheadOfGroups(n)
 			kernel(int(groups*n), 0, a)
 			fold.sums(terms.Sums, int(n), results)
 		}
-		fold.finish(w, &c.groups, &w.cursors[ofElements], results)
+		fold.finish.put(c, w, first, results)
 		if then != nil {
 			a = f.armTile(c, w, first, groups)
-			f.groupParams(c, w, groups, n)
+			f.groupParams(c, w, first, groups, n)
 			if a.Stream {
 				a.Ahead = c.nextGroups(f, groups)
 			}
@@ -113,10 +113,9 @@ func tilesOfGroupsJob(tile func(c *call, w *worker, first, groups int64)) job {
 
 // tileOfGroups returns the groups of a tile.
 func (r *reducing) tileOfGroups(number int64) (first, groups int64) {
-	side := r.groups.size[r.groups.dims-1]
-	tiles := ceilDiv(side, r.groupsPerTile)
+	tiles := ceilDiv(r.side, r.groupsPerTile)
 	first = number % tiles * r.groupsPerTile
-	return number/tiles*side + first, min(r.groupsPerTile, side-first)
+	return number/tiles*r.side + first, min(r.groupsPerTile, r.side-first)
 }
 
 // armTile is arm, and moves the worker's cursor and the arguments to some groups,
