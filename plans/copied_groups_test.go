@@ -59,6 +59,7 @@ func TestGroupsInAnotherOrder(t *testing.T) {
 		{"[2,64,19,18]", "tensor", ordered([]int64{0, 0, 2, 2}, 0, 2, 3, 1)},
 		{"[2,40,19,18]", "channel axis=0", ordered([]int64{0, 0, 2, 2}, 0, 2, 3, 1)},
 		{"[3,512,7,7]", "tensor", ordered(heads, 0, 2, 3, 1)},
+		{"[32,3,1800]", "tensor", ordered([]int64{32, 0, 0}, 2, 1, 0)},
 		{"[2,128,9,9]", "channel axis=0", ordered(heads, 0, 2, 3, 1)},
 	} {
 		granularity, attrs, _ := strings.Cut(c.granularity, " ")

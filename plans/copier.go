@@ -67,12 +67,13 @@ func (p *copier) piece(l *layout, cur *cursor, begin, n int64, own unsafe.Pointe
 }
 
 // joinedRows returns the dimension along which rows follow one another, and their length. Several short rows, such as
-// those of a small image, count as one; so do all those of a cropped image in channels last, which lie beside the next ones.
+// those of a small image, count as one; so do all those of a cropped image in channels last, which lie beside the next ones,
+// if n elements are several such rows: gathers take 4 or more at a time where there is room.
 func (l *layout) joinedRows(size, n int64) (outer int, row int64) {
 	inner := l.dims - 1
 	outer, row = inner-1, l.size[inner]
 	if step := l.stride[0][inner]; step != 0 && step != size && row > shortRow {
-		if d := slices.Index(l.stride[0][:inner], size); d >= 0 && min(l.size[d], n/l.within(d)) >= min(shortRow, lineSize/size) {
+		if d := slices.Index(l.stride[0][:inner], size); d >= 0 && l.size[d] >= min(shortRow, lineSize/size) && n/l.within(d) >= fewGroups {
 			return d, l.within(d)
 		}
 	}
