@@ -155,7 +155,9 @@ func reduceRows[C cpu.Compute](f *groupedPlan, c *call, w *worker, a *cpu.Args, 
 			*a = a.At(-within)
 		}
 		if at += m; at%n == 0 {
-			f.putTile(c, w, first, int64(groups), at/n-1)
+			if fold.sums != nil { // extremes write no elements
+				f.putTile(c, w, first, int64(groups), at/n-1)
+			}
 			f.moveRows(c, w, a, first, at/n, 1)
 		}
 	}
