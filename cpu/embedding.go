@@ -49,29 +49,16 @@ func CopyRow(dst, src Span, n int64) {
 	strided(dst.P, dst.Stride, src.P, src.Stride, n)
 }
 
-// ZeroRow clears n elements of a float type.
+// zeros are what ZeroRow copies: an element of any type.
+var zeros uint64
+
+// ZeroRow clears n elements.
 func ZeroRow(dst Span, n int64) {
-	size := dst.DType.Size()
 	if dst.Contiguous() {
-		clear(unsafe.Slice((*byte)(dst.P), n*size))
+		clear(unsafe.Slice((*byte)(dst.P), n*dst.DType.Size()))
 		return
 	}
-	switch size {
-	case 8:
-		zeroApart[uint64](dst, n)
-	case 4:
-		zeroApart[uint32](dst, n)
-	default:
-		zeroApart[uint16](dst, n)
-	}
-}
-
-// zeroApart clears n numbers that lie apart.
-func zeroApart[T any](dst Span, n int64) {
-	var zero T
-	for i := range n {
-		*(*T)(unsafe.Add(dst.P, i*dst.Stride)) = zero
-	}
+	CopyRow(dst, Span{P: unsafe.Pointer(&zeros), DType: dst.DType}, n)
 }
 
 // EmbeddingSums are tiles of destination rows that follow one another: sums of

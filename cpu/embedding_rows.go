@@ -269,7 +269,7 @@ func ClearRows(m *Matrix, first, rows, column, columns int64, stream bool) {
 	}
 }
 
-// ClearRow clears n elements of a float type, around the caches if it should.
+// ClearRow clears n elements, around the caches if it should.
 func ClearRow(row Span, n int64, stream bool) {
 	if row.Contiguous() {
 		clearRow(unsafe.Slice((*byte)(row.P), n*row.DType.Size()), stream)
