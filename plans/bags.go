@@ -142,12 +142,10 @@ func (b *bags) some(memory []int64, from, end int64) []int64 {
 		return b.list[from:end]
 	}
 	part := memory[:min(int64(len(memory)), end-from)]
-	if b.list32 == nil {
+	if b.list32 != nil {
+		readWider(part, b.list32[from:])
+	} else {
 		readIndices(part, b.indices, from)
-		return part
-	}
-	for i, row := range b.list32[from:][:len(part)] {
-		part[i] = int64(row)
 	}
 	return part
 }

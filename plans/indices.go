@@ -21,11 +21,16 @@ func readIndices(list []int64, v *tensor.View, from int64) {
 	case !v.IsContiguous():
 		readApart[int64](list, v, from)
 	case v.DType == tensor.I32:
-		for i, r := range tensor.Slice[int32](*v)[from:][:len(list)] {
-			list[i] = int64(r)
-		}
+		readWider(list, tensor.Slice[int32](*v)[from:])
 	default:
 		copy(list, tensor.Slice[int64](*v)[from:])
+	}
+}
+
+// readWider is readIndices of a list of 32 bits.
+func readWider(list []int64, from []int32) {
+	for i, r := range from[:len(list)] {
+		list[i] = int64(r)
 	}
 }
 
