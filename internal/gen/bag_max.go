@@ -118,12 +118,7 @@ func (m *bagMax) storeBest() {
 	for v, step := 0, 0; v < m.group; v += step {
 		step = min(2, m.group-v) // narrow types are packed
 		packed := m.packed(m.best[v : v+step])
-		switch {
-		case m.tail != nil:
-			m.out.masked(m.kernel, packed, m.place(v))
-		case m.shifted.few != nil:
-			m.storeFew(packed[0], m.out.size, m.place(v))
-		default:
+		if !m.storePart(packed, v) {
 			m.putTile(packed, v, v+step, m.out.size)
 		}
 	}

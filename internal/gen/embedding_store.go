@@ -186,17 +186,25 @@ func (s *rowSum) round(sum value) {
 		s.group = step
 		packed := s.out.pack(s.kernel, sum[v:v+step])
 		s.group = whole
-		switch {
-		case s.tail != nil:
-			s.out.masked(s.kernel, packed, s.place(v))
-		case s.shifted.few != nil:
-			s.storeFew(packed[0], s.out.size, s.place(v))
-		default:
+		if !s.storePart(packed, v) {
 			stored := s.newLabel("stored")
 			s.storeTile(packed, v, v+step, s.out.size, stored)
 			s.c.Label(stored)
 		}
 	}
+}
+
+// storePart stores vectors from one on of which only a part is columns, and reports whether they are such.
+func (s *rowSum) storePart(packed []reg.Register, v int) bool {
+	switch {
+	case s.tail != nil:
+		s.out.masked(s.kernel, packed, s.place(v))
+	case s.shifted.few != nil:
+		s.storeFew(packed[0], s.out.size, s.place(v))
+	default:
+		return false
+	}
+	return true
 }
 
 // pinRounding keeps in registers what bf16 is taken apart and rounded with.
