@@ -22,7 +22,7 @@ type seen struct {
 	threads int
 	strands bool // the value of readsStrands
 	inPlace uint // the value of replaced()
-	args    [MaxArgs]seenArg
+	args    []seenArg
 	// Where the whole run was one call of a kernel:
 	elements int                             // how many it took; else 0
 	kernel   *cpu.Args                       // its arguments without addresses
@@ -170,6 +170,9 @@ func (c *call) remember() {
 	s := &c.seen
 	if c.plan.calls == nil || !s.laid || oneByOne || len(c.argsCopy) > 0 {
 		return
+	}
+	if s.args == nil {
+		s.args = make([]seenArg, len(c.args))
 	}
 	for i := range c.args {
 		s.args[i].note(&c.args[i], c.places[i])

@@ -10,7 +10,8 @@ import (
 const MaxArgs = 12
 
 // call is one run of a plan. Calls are pooled, so that running does not
-// allocate: what a run computes with lies here.
+// allocate: what a run computes with lies here, or where it points to. Many plans keep a
+// call each, so that what not all ops need is made by the first run that does: see need.
 type call struct {
 	*plan
 	stream    Stream
@@ -20,25 +21,29 @@ type call struct {
 	takesMeta bool          // nothing is computed: arguments may be without memory
 	places    [MaxArgs]place
 	threads   int
-	team      team
-	seen      seen // what is known from the last run: see again.go
+	team      *team // of more than one thread
+	seen      seen  // what is known from the last run: see again.go
 
 	// Of some ops.
-	mapping
-	reducing
+	*mapping
+	*reducing
 	copying
-	rowSums rowSumsCall
+	rowSums *rowSumsCall
 	sampler sampler
+}
+
+// need returns what a part of a call points to, and makes it for the first run that asks.
+func need[T any](part **T) *T {
+	if *part == nil {
+		*part = new(T)
+	}
+	return *part
 }
 
 var callPool = newCallPool()
 
 func newCallPool() *sync.Pool {
-	return &sync.Pool{New: func() any {
-		c := new(call)
-		c.team.done = make(chan struct{}, 1)
-		return c
-	}}
+	return &sync.Pool{New: func() any { return new(call) }}
 }
 
 // pool returns the pool of the calls that a plan keeps, or the pool that all other plans share.
@@ -61,13 +66,20 @@ func putCall(c *call) {
 		pool.Put(c)
 		return
 	}
-	if c.rowSums.out != nil { // set by every op that uses them
-		c.rowSums = rowSumsCall{}
+	if c.rowSums != nil {
+		*c.rowSums = rowSumsCall{}
 	}
 	clear(c.argsCopy)
 	c.argsCopy = c.argsCopy[:0]
-	for _, l := range []*layout{&c.all, &c.strands.windows, &c.groups, &c.members} {
-		clear(l.start[:])
+	if c.mapping != nil {
+		clear(c.all.start[:])
+		if c.strands.windows != nil {
+			clear(c.strands.windows.start[:])
+		}
+	}
+	if c.reducing != nil {
+		clear(c.groups.start[:])
+		clear(c.members.start[:])
 	}
 	if c.hasCopies {
 		c.forgetCopies()

@@ -14,7 +14,7 @@ const (
 
 // clearOutput clears an output on the call's threads, in the order in which it lies.
 func (c *call) clearOutput(out *tensor.View) {
-	l, b, size := &c.all, &c.rowSums, out.DType.Size()
+	l, b, size := &need(&c.mapping).all, need(&c.rowSums), out.DType.Size()
 	l.dims, l.packed, l.start[0], l.repeated = len(out.Shape), -1, out.Data, [kernelOperands]bool{}
 	for d, n := range out.Shape {
 		l.size[d], l.stride[0][d], l.nibbles[d] = n, out.Stride(d)*size, 0
@@ -36,7 +36,7 @@ func (c *call) clearOutput(out *tensor.View) {
 
 // clearPart is a job: it clears some of the elements, or of the rows of several.
 func clearPart(c *call, w *worker, number int64) {
-	l, b, cur, perJob := &c.all, &c.rowSums, &w.cursors[ofElements], rowsPerJob(c.rowSums.columns)
+	l, b, cur, perJob := &c.all, c.rowSums, &w.cursors[ofElements], rowsPerJob(c.rowSums.columns)
 	l.walk(cur, number*perJob, min((number+1)*perJob, b.rows), 1, func(n int64) {
 		part := l.span(cur, 0, b.out.DType)
 		if b.columns == 1 {

@@ -43,7 +43,7 @@ func (c *call) compact() {
 			continue
 		}
 		c.copyArgs()
-		c.copyRows(&c.args[i], &c.compactions[i], args[i].expandedDims(&c.args[i]))
+		c.copyRows(&c.args[i], need(&c.compactions[i]), args[i].expandedDims(&c.args[i]))
 	}
 }
 
@@ -138,12 +138,16 @@ const mostKept = 8 << 20
 // forgetCopies clears the pointers to what was copied, and gives large memory back.
 func (p *copying) forgetCopies() {
 	p.hasCopies = false
-	clear(p.dense.start[:])
-	for i := range p.sources {
-		clear(p.sources[i].start[:])
+	if p.pieces != nil {
+		clear(p.dense.start[:])
+		for i := range p.sources {
+			clear(p.sources[i].start[:])
+		}
 	}
-	for i := range p.compactions {
-		m := &p.compactions[i]
+	for _, m := range p.compactions {
+		if m == nil {
+			continue
+		}
 		if m.from.start[0] = nil; len(m.memory) > mostKept {
 			m.memory, m.repeats = nil, 0
 		}

@@ -79,8 +79,8 @@ func (r *reduction[C]) chooseCopied(c *call, region *region, ways []way, chosen 
 
 // tryCopiedRuns has runs of expanded inputs copied where those of the others are long, and reports whether they are.
 func (r *reduction[C]) tryCopiedRuns(c *call) bool {
-	m, joined := &c.members, &c.dense
-	*joined, c.hasCopies = *m, true
+	m, joined := &c.members, &c.copiesPieces().dense
+	*joined = *m
 	var copied [dataInputs]bool
 	for k := range copied {
 		if copied[k] = r.hasData(m, k) && (r.isExpanded(m, k) || r.cuts(m, k)); copied[k] {
@@ -172,7 +172,8 @@ func (f *groupedPlan) copyTiles(c *call) bool {
 		*g = before
 		return false
 	}
-	c.tilesCopied, c.hasCopies = true, true
+	c.tilesCopied = true
+	c.copiesPieces()
 	for i, k := range copiedOperands {
 		from := &c.sources[i]
 		if from.dims = 0; !copied[i] {

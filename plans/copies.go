@@ -21,12 +21,23 @@ const (
 
 // copying is what a call copies before it computes.
 type copying struct {
-	hasCopies   bool                   // some of these fields are in use
-	sources     sources                // operands that are copied piece by piece
-	dense       layout                 // all elements, with copies in the place of such operands
-	compactions [maxCompact]compaction // inputs that are copied as a whole
-	compacting  *compaction            // the one that jobs are making
-	repeated    [kernelOperands]bool   // data inputs that are one number
+	hasCopies   bool                    // some of these fields are in use
+	*pieces                             // operands that are copied piece by piece
+	compactions [maxCompact]*compaction // inputs that are copied as a whole
+	compacting  *compaction             // the one that jobs are making
+	repeated    [kernelOperands]bool    // data inputs that are one number
+}
+
+// pieces are how the pieces of operands are copied.
+type pieces struct {
+	sources sources // where they lie
+	dense   layout  // all elements, with copies in the place of such operands
+}
+
+// copiesPieces notes that a call copies pieces.
+func (p *copying) copiesPieces() *pieces {
+	p.hasCopies = true
+	return need(&p.pieces)
 }
 
 // copied is a worker's memory for pieces of the data operands.
@@ -85,8 +96,10 @@ func (f *groupedPlan) tryCopiesInOrder(c *call) bool {
 	}
 	before := c.all
 	l.asStored(f.scale, kernelOperands)
-	if dense := &c.dense; f.layCopies(c) && (dense.dims == 1 || dense.size[dense.dims-1]*dense.size[dense.dims-2] >= fewInOrder) {
-		return true
+	if f.layCopies(c) {
+		if n := c.dense.dims; n == 1 || c.dense.size[n-1]*c.dense.size[n-2] >= fewInOrder {
+			return true
+		}
 	}
 	c.all = before
 	return false
@@ -95,12 +108,13 @@ func (f *groupedPlan) tryCopiesInOrder(c *call) bool {
 // layCopies finds the operands of a call that are to be copied, and lays out the elements with copies in their place
 // (c.dense).
 func (f *groupedPlan) layCopies(c *call) bool {
-	l, dense := &c.all, &c.dense
+	l := &c.all
 	inner := l.dims - 1
 	if oneByOne || f.packed >= 0 || f.consecutive(l) == 0 || l.size[inner] >= shortCopy && !f.anyApart(l) {
 		return false
 	}
-	*dense, c.hasCopies = *l, true
+	dense := &c.copiesPieces().dense
+	*dense = *l
 	for i, k := range copiedOperands {
 		from := &c.sources[i]
 		from.dims = 0

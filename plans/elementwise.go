@@ -163,7 +163,7 @@ func (f *groupedPlan) mapRegion(c *call, r *region, of *mapJobs) {
 		c.parallel(s.jobs, s.cost, of.ways[s.way])
 		return
 	}
-	f.layoutOf(c, &c.all, r, kernelOperands, everyDim)
+	f.layoutOf(c, &need(&c.mapping).all, r, kernelOperands, everyDim)
 	n := c.all.count()
 	if n == 0 {
 		return

@@ -150,14 +150,14 @@ func (e *bagBackward) means(c *call, memory unsafe.Pointer) cpu.Matrix {
 	columns, size := c.args[bagRows].Shape[1], e.compute.Size()
 	m := cpu.Matrix{Span: cpu.Span{P: memory, Stride: size, DType: e.compute}, Dims: 1}
 	m.Size[0], m.Strides[0] = e.count, columns*size
-	c.rowSums.terms = m
+	need(&c.rowSums).terms = m
 	c.parallel(ceilDiv(e.count, rowsPerJob(columns)), e.count*columns+e.positions, e.prepare)
 	return m
 }
 
 // ranks notes of each element which of its bag's positions it came from.
 func (e *bagBackward) ranks(c *call, memory words) []uint32 {
-	c.rowSums.ranks = valuesIn[uint32](memory, c.args[bagChosen].NumElements())
+	need(&c.rowSums).ranks = valuesIn[uint32](memory, c.args[bagChosen].NumElements())
 	c.parallel(ceilDiv(e.count, rowsPerJob(c.args[bagChosen].Shape[1])), c.args[bagChosen].NumElements(), e.prepare)
 	return c.rowSums.ranks
 }

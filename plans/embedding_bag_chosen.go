@@ -131,7 +131,7 @@ func (s *chosenSums) sumBytes() int64 { return roundUp(s.slots*s.columns*s.perCo
 func (s *chosenSums) chunksBefore(column int64) int64 { return s.count * column / cpu.ChunkSize }
 
 func (s *chosenSums) run(c *call) error {
-	b, out := &c.rowSums, &c.args[bagGradWeight]
+	b, out := need(&c.rowSums), &c.args[bagGradWeight]
 	c.clearOutput(out)
 	b.rowSums, b.to = rowSums{terms: matrixOf(&c.args[bagRows]), out: out}, matrixOf(out)
 	b.late = false
@@ -165,7 +165,7 @@ func (s *chosenSums) lists(c *call) (counts *[nameCounts]uint16, slots []int32, 
 // chosenJob makes the job of some columns, of every bag.
 func chosenJob[C cpu.Compute](s *chosenSums) job {
 	return func(c *call, w *worker, number int64) {
-		r, b := s.choices(c), &c.rowSums
+		r, b := s.choices(c), c.rowSums
 		column := number * b.width
 		width := min(b.width, s.columns-column)
 		sums := cpu.ChosenSums[C]{Out: b.to.Row(0, column), Apart: b.to.Strides[0], Width: int(width), Type: s.rowType}

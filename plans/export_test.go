@@ -91,9 +91,6 @@ func HeldFrom(p Plan, begin, end uintptr) (fields []string) {
 	for name, v := range map[string]reflect.Value{"call": reflect.ValueOf(c).Elem(), "worker": reflect.ValueOf(w).Elem()} {
 		fields = append(fields, heldIn(name, v, begin, end)...)
 	}
-	if k := c.seen.kernel; k != nil {
-		fields = append(fields, heldIn("kernel", reflect.ValueOf(k).Elem(), begin, end)...)
-	}
 	c.plan = pl
 	putCall(c)
 	putWorker(w)
@@ -158,6 +155,13 @@ func heldIn(name string, v reflect.Value, begin, end uintptr) (fields []string) 
 	case reflect.Pointer, reflect.UnsafePointer:
 		if p := v.Pointer(); p >= begin && p < end {
 			fields = append(fields, name)
+		}
+		switch part := v.Type(); part {
+		case reflect.TypeFor[*mapping](), reflect.TypeFor[*reducing](), reflect.TypeFor[*pieces](), reflect.TypeFor[*compaction](),
+			reflect.TypeFor[*rowSumsCall](), reflect.TypeFor[*layout](), reflect.TypeFor[*cpu.Args]():
+			if !v.IsNil() { // memory of the call's own
+				fields = append(fields, heldIn(name, v.Elem(), begin, end)...)
+			}
 		}
 	}
 	return fields

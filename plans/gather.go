@@ -31,7 +31,7 @@ func (f *groupedPlan) tryGather(c *call, longest int64) int64 {
 	if !f.anyApart(m) && (inner == 0 || m.size[inner] > longest) {
 		return 0
 	}
-	c.hasCopies = true
+	c.copiesPieces()
 	for i, k := range copiedOperands {
 		if c.sources[i].dims = 0; f.hasData(m, k) {
 			c.sources[i].copies(m, k, f.size[k])

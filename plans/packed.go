@@ -61,7 +61,7 @@ const shortRun = 256
 // scattered reports whether groups have packed codes in shorter runs, or apart: one code
 // at a time would be unpacked.
 func (f *groupedPlan) scattered(c *call) bool {
-	f.layoutOf(c, &c.members, &f.regions[0], kernelOperands, memberDims)
+	f.layoutOf(c, &need(&c.reducing).members, &f.regions[0], kernelOperands, memberDims)
 	m := &c.members
 	inner := m.dims - 1
 	return !oneByOne && m.size[inner] > 1 && (m.nibbles[inner] != 1 || m.dims > 1 && m.size[inner] < shortRun)

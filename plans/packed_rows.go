@@ -61,7 +61,7 @@ func (f *groupedPlan) takesBytes(c *call) bool {
 		return true
 	}
 	for i := range f.regions {
-		l := &c.all
+		l := &need(&c.mapping).all
 		f.layoutOf(c, l, &f.regions[i], kernelOperands, everyDim)
 		inner := l.dims - 1
 		if short := l.size[inner] < longPackedRow || f.anyApart(l); inner > 0 && short && f.tryPackedGroups(c) == 0 {
@@ -80,7 +80,7 @@ func (f *groupedPlan) unpackWhole(c *call, unpack job) {
 // rowsAsBytes puts room for bytes in the place of a call's packed codes, and lays these out: rows have an even number.
 func (f *groupedPlan) rowsAsBytes(c *call) *compaction {
 	i := f.operand[f.packed]
-	v, m := &c.args[i], &c.compactions[i]
+	v, m := &c.args[i], need(&c.compactions[i])
 	l, last := &m.from, len(f.shape)-1
 	l.dims, l.first, l.start[0], l.packedType = last+1, 0, v.Data, c.problem.types[i]
 	for d, n := range f.shape {

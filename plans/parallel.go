@@ -93,7 +93,7 @@ func (c *call) parallel(jobs, cost int64, run job) {
 		putWorker(w)
 		return
 	}
-	t := &c.team
+	t := c.ownTeam()
 	t.run = run
 	t.share(jobs, workers)
 	if !c.runOnHost(workers) {
@@ -107,7 +107,7 @@ func (c *call) parallel(jobs, cost int64, run job) {
 // work does jobs until none is left: first those of one share, then those of the
 // others.
 func (c *call) work(number, share int) {
-	t := &c.team
+	t := c.team
 	defer func() {
 		if v := recover(); v != nil {
 			buf := make([]byte, 4096)

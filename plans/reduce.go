@@ -147,7 +147,7 @@ func (r *reduction[C]) best(c *call, region *region, ways []way) (number int, jo
 
 // choose lays out a region and returns the best way for it, and how many jobs that makes.
 func (r *reduction[C]) choose(c *call, region *region, ways []way) (number int, jobs int64) {
-	r.layoutOf(c, &c.groups, region, maxOperands, groupDims)
+	r.layoutOf(c, &need(&c.reducing).groups, region, maxOperands, groupDims)
 	if r.layoutOf(c, &c.members, region, kernelOperands, memberDims); r.packed < 0 && !oneByOne {
 		c.groups.asStored(0, maxOperands) // each has a result of its own: any order will do
 	}

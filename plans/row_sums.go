@@ -53,7 +53,7 @@ type rowSumsCall struct {
 // sumRows computes the sums on the call's threads.
 func (c *call) sumRows(sums *rowSums) {
 	rows, columns := sums.out.Shape[0], sums.out.Shape[1]
-	b := &c.rowSums
+	b := need(&c.rowSums)
 	b.rowSums = *sums
 	if sums.spread != nil {
 		columns = 1
@@ -89,7 +89,7 @@ func (b *rowSumsCall) firstRow(number int64) int64 {
 
 // sumRange is a job: some columns, or all, of a range of rows.
 func sumRange(c *call, w *worker, number int64) {
-	b, sum := &c.rowSums, &w.ownArgs().embedding
+	b, sum := c.rowSums, &w.ownArgs().embedding
 	first, last := b.firstRow(number/b.tiles), b.firstRow(number/b.tiles+1)
 	if first == last { // a row before has more than its share; first may be where memory ends
 		return

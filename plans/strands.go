@@ -14,7 +14,7 @@ import (
 type strands struct {
 	jobs        int64
 	first       *layout // the elements of every window's first strand: all of the call's, or windows
-	windows     layout
+	windows     *layout
 	rows        int64 // runs of first
 	count       int   // strands of a window
 	apart       [kernelOperands]int64
@@ -57,7 +57,7 @@ func (f *groupedPlan) tryStrands(c *call) (rest int64) {
 			return rest
 		}
 		steps := window / int64(s.count)
-		s.first = &s.windows
+		s.first = need(&s.windows)
 		s.first.split(l, d, window, steps)
 		for k := range s.apart {
 			s.apart[k] = steps * l.stride[k][d]

@@ -18,6 +18,14 @@ type team struct {
 	failed  atomic.Pointer[panicError]
 }
 
+// ownTeam returns the call's team, and makes it for the first run on several threads.
+func (c *call) ownTeam() *team {
+	if c.team == nil {
+		c.team = &team{done: make(chan struct{}, 1)}
+	}
+	return c.team
+}
+
 // share is a part of the jobs, by number. A worker takes from one share while
 // there is something left, so that what lies side by side is written by one
 // thread, and, from run to run, mostly by the same.
