@@ -86,12 +86,14 @@ func parseList(s string) ([]int64, error) {
 	if !opened || !closed {
 		return nil, strconv.ErrSyntax
 	}
-	list := []int64{}
 	if inner == "" {
-		return list, nil
+		return []int64{}, nil
 	}
+	list := make([]int64, 0, strings.Count(inner, ",")+1)
 	var beyond error // told only if all else is right
-	for _, f := range strings.Split(inner, ",") {
+	for more := true; more; {
+		var f string
+		f, inner, more = strings.Cut(inner, ",")
 		n, err := strconv.ParseInt(f, 10, 64)
 		switch {
 		case errors.Is(err, strconv.ErrRange):

@@ -22,8 +22,7 @@ const mostExpanded = 2
 // compaction copies one input.
 type compaction struct {
 	from   layout
-	copier copier
-	rows   cpu.ISA // that the copier was picked for
+	copier *copier
 	count  int64
 	memory []uint64
 	// repeats is the size of a number that memory has copies of, else 0.
@@ -114,10 +113,7 @@ func (c *call) copyWhole(v *tensor.View, m *compaction) unsafe.Pointer {
 	l.coalesce(1)
 	c.hasCopies = true
 	m.reserve(l.count(), size)
-	if rows := cpu.Allowed(); m.copier.size != size || m.rows != rows {
-		m.copier, m.rows = newCopier(v.DType, copyInputs), rows
-	}
-	c.compacting = m
+	c.compacting, m.copier = m, copierOf(v.DType, copyInputs)
 	c.parallel(ceilDiv(m.count, jobSize), m.count, compactJob)
 	return m.start()
 }

@@ -32,9 +32,29 @@ type copier struct {
 // What a pass over the operands copies: inputs to the worker's memory, or the output back from there.
 const copyInputs, copyOutput = false, true
 
-func newCopier(d tensor.DType, back bool) copier {
-	t := cpu.Types{In: cpu.InTypes{d}}
-	return copier{d.Size(), back, pickSupport(cpu.Transposes, t), pickSupport(cpu.StridedCopies, t), pickSupport(cpu.RepeatsEach, t)}
+// copiers are all that there are: by instruction set, by size (0 of what is absent), of inputs and of outputs.
+var copiers = makeCopiers()
+
+func makeCopiers() (all [cpu.AVX512 + 1][9][2]copier) {
+	for isa := range all {
+		for _, d := range [...]tensor.DType{tensor.U8, tensor.F16, tensor.F32, tensor.F64} {
+			t := cpu.Types{In: cpu.InTypes{d}}
+			transpose, _ := cpu.PickUpTo(cpu.Transposes, cpu.ISA(isa), t)
+			strided, _ := cpu.PickUpTo(cpu.StridedCopies, cpu.ISA(isa), t)
+			each, _ := cpu.PickUpTo(cpu.RepeatsEach, cpu.ISA(isa), t)
+			all[isa][d.Size()] = [2]copier{{d.Size(), copyInputs, transpose, strided, each}, {d.Size(), copyOutput, transpose, strided, each}}
+		}
+	}
+	return all
+}
+
+// copierOf returns the copier of an input, or of an output, of a type.
+func copierOf(d tensor.DType, back bool) *copier {
+	of := &copiers[cpu.Allowed()][d.Size()]
+	if back {
+		return &of[1]
+	}
+	return &of[0]
 }
 
 // piece copies n points of a layout of one operand, from a number on: whole rows that follow one

@@ -43,8 +43,10 @@ var granularities = []granularity{
 	},
 }
 
+var perTensorShapes = [][]int64{{}, {1}}
+
 func perTensor(_ *Problem, shape []int64) (grouping, error) {
-	return grouping{slices.Clone(shape), absentDims(shape), [][]int64{{}, {1}}}, nil
+	return grouping{slices.Clone(shape), absentDims(shape), perTensorShapes}, nil
 }
 
 func absentDims(shape []int64) []int {
@@ -152,16 +154,22 @@ type regionDim struct {
 }
 
 func (g *grouping) regions(shape []int64) []region {
-	all := []region{{}}
+	rank := len(shape)
+	all := []region{{make([]regionDim, 0, 2*rank), make([]int64, 0, rank), make([]int64, 0, rank)}}
 	for axis, size := range shape {
+		parts, count := g.parts(axis, size)
+		if count == 1 {
+			for i := range all {
+				all[i].add(&parts[0])
+			}
+			continue
+		}
 		var next []region
 		for _, r := range all {
-			for _, part := range g.parts(axis, size) {
-				next = append(next, region{
-					append(slices.Clip(r.dims), part.dims...),
-					append(slices.Clip(r.origin), part.origin...),
-					append(slices.Clip(r.paramOrigin), part.paramOrigin...),
-				})
+			for i := range parts {
+				part := region{slices.Clone(r.dims), slices.Clone(r.origin), slices.Clone(r.paramOrigin)}
+				part.add(&parts[i])
+				next = append(next, part)
 			}
 		}
 		all = next
@@ -169,19 +177,33 @@ func (g *grouping) regions(shape []int64) []region {
 	return all
 }
 
-// parts cuts one axis into full blocks and a shorter last one.
-func (g *grouping) parts(axis int, size int64) []region {
+// regionPart is what a region has of one axis.
+type regionPart struct {
+	dims                [2]regionDim
+	count               int // of dims
+	origin, paramOrigin int64
+}
+
+func (r *region) add(p *regionPart) {
+	r.dims = append(r.dims, p.dims[:p.count]...)
+	r.origin, r.paramOrigin = append(r.origin, p.origin), append(r.paramOrigin, p.paramOrigin)
+}
+
+// parts cuts one axis into full blocks and a shorter last one, or one of these.
+func (g *grouping) parts(axis int, size int64) (parts [2]regionPart, count int) {
 	block, dim := g.block[axis], g.paramDim[axis]
 	if dim < 0 || size == 0 {
-		return []region{{[]regionDim{{size, axis, 1, dim, dim >= 0}}, []int64{0}, []int64{0}}}
+		parts[0] = regionPart{[2]regionDim{{size, axis, 1, dim, dim >= 0}}, 1, 0, 0}
+		return parts, 1
 	}
 	full, rest := size/block, size%block
-	var parts []region
 	if full > 0 {
-		parts = append(parts, region{[]regionDim{{full, axis, block, dim, true}, {block, axis, 1, -1, false}}, []int64{0}, []int64{0}})
+		parts[0] = regionPart{[2]regionDim{{full, axis, block, dim, true}, {block, axis, 1, -1, false}}, 2, 0, 0}
+		count++
 	}
 	if rest > 0 {
-		parts = append(parts, region{[]regionDim{{1, axis, block, dim, true}, {rest, axis, 1, -1, false}}, []int64{full * block}, []int64{full}})
+		parts[count] = regionPart{[2]regionDim{{1, axis, block, dim, true}, {rest, axis, 1, -1, false}}, 2, full * block, full}
+		count++
 	}
-	return parts
+	return parts, count
 }

@@ -21,7 +21,7 @@ type groupedPlan struct {
 	isa     cpu.ISA // of the row
 	params  cpu.ParamKernels
 	packing cpu.Packing
-	copier  [len(copiedOperands)]copier
+	copier  [len(copiedOperands)]*copier
 	data    operandSet // of elements
 	// copyParams copies scales, and zero points.
 	copyParams [2]cpu.StridedCopy
@@ -82,12 +82,12 @@ func (f *groupedPlan) types(p *Problem, compute tensor.DType) cpu.Types {
 		f.args.Attrs.Symmetric, f.args.Attrs.Eps = p.bool("symmetric"), p.float("eps")
 	}
 	for i, k := range copiedOperands {
-		f.copier[i] = newCopier(dtype(k), k == firstOutput)
+		f.copier[i] = copierOf(dtype(k), k == firstOutput)
 	}
 	f.data = f.dataOperands()
 	for number := range f.copyParams {
 		if f.scale >= 0 {
-			f.copyParams[number] = pickSupport(cpu.StridedCopies, cpu.Types{In: cpu.InTypes{dtype(f.scale + number)}})
+			f.copyParams[number] = copierOf(dtype(f.scale+number), copyInputs).strided
 		}
 	}
 	for k := range f.size {

@@ -130,12 +130,11 @@ func Select(_ Stream, p Problem, pref Preference) (Plan, error) {
 	}
 	pl := &plan{problem: p, pref: pref, mostThreads: MaxThreads, shapes: make([][][]int64, len(p.op.args))}
 	for i := range p.shapes {
-		shape := p.shapes[i]
-		if p.types[i].Packed() {
-			shape = packedShape(shape)
-		}
-		if pl.shapes[i] = [][]int64{shape}; p.op.args[i].param {
+		switch pl.shapes[i] = p.shapes[i : i+1]; {
+		case p.op.args[i].param:
 			pl.shapes[i] = p.grouping.paramShapes
+		case p.types[i].Packed():
+			pl.shapes[i] = [][]int64{packedShape(p.shapes[i])}
 		}
 		if p.op.args[i].out {
 			pl.outputs = append(pl.outputs, i)
@@ -148,7 +147,9 @@ func Select(_ Stream, p Problem, pref Preference) (Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	verbosef("select %q row=%s workspace=%d", p.String(), pl.row, pl.workspace)
+	if verbose.Load() != nil {
+		verbosef("select %q row=%s workspace=%d", p.String(), pl.row, pl.workspace)
+	}
 	return pl, nil
 }
 
@@ -156,6 +157,9 @@ func Select(_ Stream, p Problem, pref Preference) (Plan, error) {
 // the preference allows. Where each thread has a part of the workspace, fewer threads need
 // less; else another row may, since kernels pack operands that the definition reads directly.
 func (pl *plan) buildWithinLimit() (*plan, error) {
+	if pl.pref.MaxWorkspace == 0 {
+		return pl, pl.build()
+	}
 	unbuilt := *pl
 	if err := pl.build(); err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package plans
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,37 +32,56 @@ type Problem struct {
 // Parse reads a problem's text and checks it. With an error, of the kind
 // InvalidProblem, it returns the zero Problem, which Select refuses.
 func Parse(text string) (Problem, error) {
-	fields := strings.Split(text, " ")
-	o := opByName(fields[0])
+	name, rest, more := strings.Cut(text, " ")
+	o := opByName(name)
 	if o == nil {
-		return Problem{}, errorf(InvalidProblem, "", "op", "%s is not known; want %s", quoted(fields[0]), wantedOps(fields[0]))
+		return Problem{}, errorf(InvalidProblem, "", "op", "%s is not known; want %s", quoted(name), wantedOps(name))
 	}
-	given := map[string]string{}
-	for _, f := range fields[1:] {
+	given := make(keys, 0, maxKeys)
+	for more {
+		var f string
+		f, rest, more = strings.Cut(rest, " ")
 		key, value, _ := strings.Cut(f, "=") // without a =, there is no value
 		if key == "" || value == "" || strings.ContainsFunc(f, unicode.IsControl) || !utf8.ValidString(f) {
 			return Problem{}, errorf(InvalidProblem, o.name, "text", "has %s; want key=value, each key once, separated by single spaces", quoted(f))
 		}
-		if first, twice := given[key]; twice {
+		if first, twice := given.take(key); twice {
 			return Problem{}, errorf(InvalidProblem, o.name, shortened(key), "is %s, and then %s; want each key once", quoted(first), quoted(value))
 		}
-		given[key] = value
+		given = append(given, [2]string{key, value})
 	}
 	p := Problem{op: o, types: make([]tensor.DType, len(o.args)), shapes: make([][]int64, len(o.args)), attrs: make([]any, len(o.attrs))}
-	if err := p.fill(given); err != nil {
+	if err := p.fill(&given); err != nil {
 		return Problem{}, err
 	}
 	return p, nil
 }
 
+// keys are what a text gives, and what is not read of it yet: keys with their values. Few ops have more than maxKeys.
+type keys [][2]string
+
+const maxKeys = 20
+
+// take returns the value of a key, and takes it out.
+func (k *keys) take(key string) (value string, ok bool) {
+	for i, f := range *k {
+		if f[0] == key {
+			last := len(*k) - 1
+			(*k)[i], *k = (*k)[last], (*k)[:last]
+			return f[1], true
+		}
+	}
+	return "", false
+}
+
 // fill completes a problem from what the text gives of its keys.
-func (p *Problem) fill(given map[string]string) error {
+func (p *Problem) fill(given *keys) error {
 	if err := p.read(given); err != nil {
 		return err
 	}
-	if len(given) > 0 {
-		key := slices.Sorted(maps.Keys(given))[0]
-		return p.errorf(shortened(key), "is not a key of this op; want %s", p.op.keys())
+	if len(*given) > 0 {
+		first := slices.MinFunc(*given, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
+		return p.errorf(shortened(first[0]), "is not a key of this op; want %s", p.op.keys())
 	}
 	if err := p.op.infer(p); err != nil {
 		return err
@@ -118,18 +136,16 @@ func (o *op) keys() string {
 }
 
 // read takes the keys that the op knows out of given.
-func (p *Problem) read(given map[string]string) error {
+func (p *Problem) read(given *keys) error {
 	o := p.op
-	if v, ok := given["device"]; ok {
-		delete(given, "device")
+	if v, ok := given.take("device"); ok {
 		if err := p.readDevice(v); err != nil {
 			return err
 		}
 	}
 	for i := range o.attrs {
 		a := &o.attrs[i]
-		v, ok := given[a.name]
-		delete(given, a.name)
+		v, ok := given.take(a.name)
 		if !ok {
 			if a.def == nil {
 				return p.errorf(a.name, "is missing; want %s", a.wants())
@@ -144,8 +160,7 @@ func (p *Problem) read(given map[string]string) error {
 		p.attrs[i] = value
 	}
 	for i := range o.args {
-		v, ok := given[o.args[i].name]
-		delete(given, o.args[i].name)
+		v, ok := given.take(o.args[i].name)
 		if err := p.readTensor(i, v, ok); err != nil {
 			return err
 		}

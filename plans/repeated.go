@@ -21,7 +21,7 @@ func (f *groupedPlan) repeatNumbers(c *call) {
 			c.repeated[k] = i >= 0 && !oneByOne && !f.param[k] && k != f.packed && isOneNumber(&c.args[i])
 		}
 		if c.repeated[k] {
-			need(&c.compactions[i]).repeat(&f.copier[k], &c.args[i])
+			need(&c.compactions[i]).repeat(f.copier[k], &c.args[i])
 		}
 	}
 }
