@@ -2,6 +2,7 @@ package plans
 
 import (
 	"math"
+	"sync"
 
 	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/tensor"
@@ -81,11 +82,14 @@ func choose[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Str
 	}
 	r := chooser[C](pl, f, t, minMax, quantize)
 	if quantize != nil {
-		alone := *f
-		alone.isa = pl.needs
-		alone.operand[firstOutput], alone.size[firstOutput], alone.args.Out[0].DType = -1, 0, tensor.None
-		t.Out[0] = tensor.None
-		r.alone = chooser[C](pl, &alone, t, minMax, nil)
+		r.apart = sync.OnceValue(func() *apart[C] {
+			alone, t := *f, t
+			alone.isa = pl.needs
+			alone.operand[firstOutput], alone.size[firstOutput], alone.args.Out[0].DType = -1, 0, tensor.None
+			t.Out[0] = tensor.None
+			first := chooser[C](pl, &alone, t, minMax, nil)
+			return &apart[C]{first, first.ways(), newMapJobs(f, quantize)}
+		})
 	}
 	pl.run = r.run()
 	pl.workspace = reductionWorkspace[C](f)

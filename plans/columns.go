@@ -52,7 +52,7 @@ func (f *groupedPlan) tryColumns(c *call, many bool) int64 {
 
 // columnJob makes the job that reduces one block of groups side by side, and finishes
 // the groups where they have one block only.
-func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]) job {
+func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold *folder[C]) job {
 	return func(c *call, w *worker, number int64) {
 		block := number % c.blocks
 		group, n := c.tileOfGroups(number / c.blocks)

@@ -103,7 +103,7 @@ type gathered struct{ first, groups, at, n int64 }
 
 // gatherJob makes the job of a reduction of one block of some groups, which it
 // finishes where they have but one.
-func gatherJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C]) job {
+func gatherJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold *folder[C]) job {
 	return func(c *call, w *worker, number int64) {
 		block := number % c.blocks
 		first, groups := c.tileOfGroups(number / c.blocks)

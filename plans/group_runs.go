@@ -77,7 +77,7 @@ func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest, together int
 // groupRunsJob makes the job that reduces some tiles of groups, and maps their
 // elements with the results, if there is a kernel for it; or that reduces one block
 // of a tile.
-func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C], then cpu.Elementwise) job {
+func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold *folder[C], then cpu.Elementwise) job {
 	whole := tilesOfGroupsJob(func(c *call, w *worker, first, groups int64) {
 		rows, size := c.members.rows()
 		n := int(size)
@@ -129,7 +129,7 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder
 // always begins in lane 0, and the accumulators are turned to match: a fold by halves adds the same pairs of lanes wherever
 // the first is. Kernels that hold the sums of runs take short rows so, too, and fold them in the end; rows that divide the
 // lanes only from memory, and none of whole stripes.
-func reduceRows[C cpu.Compute](f *groupedPlan, c *call, w *worker, a *cpu.Args, kernel cpu.Striped, fold folder[C], first, begin, end int64) [2][]C {
+func reduceRows[C cpu.Compute](f *groupedPlan, c *call, w *worker, a *cpu.Args, kernel cpu.Striped, fold *folder[C], first, begin, end int64) [2][]C {
 	rows, n := c.members.rows()
 	groups, lanes, folded := a.Runs.Steps, int64(fold.lanes), cpu.ColumnsOf[C](&w.scratch, 1, a.Runs.Steps)
 	held := fold.sums != nil && f.holdsRuns() && (rows == 1 || n%lanes != 0 && (a.Stream || lanes%n != 0))
@@ -209,7 +209,7 @@ func (f *groupedPlan) takesRows(l *layout, n int64, anyOrder bool) bool {
 
 // groupResults folds what a kernel left in the lanes of groups: sums, by the kernel that sums
 // short groups, since lanes are groups of cpu.Lanes elements.
-func groupResults[C cpu.Compute](w *worker, fold folder[C], groups int) [2][]C {
+func groupResults[C cpu.Compute](w *worker, fold *folder[C], groups int) [2][]C {
 	results := resultsOf[C](w, groups)
 	if fold.sums == nil {
 		for i := range groups {

@@ -6,6 +6,13 @@ import "github.com/isobit-ml/isobit/cpu"
 // the caches hold a group. Elsewhere all groups are reduced first, in the order in which the input lies, and the elements
 // mapped afterwards in that of the output.
 
+// apart is what both passes need, made by the first run of a plan that takes them: few do.
+type apart[C cpu.Compute] struct {
+	*reduction[C] // without elements to map
+	ways          []way
+	then          mapJobs
+}
+
 // mapsWell reports whether a way that was chosen should map the elements, too: not where tiles are copied for calls of few,
 // from and to tensors that lie otherwise than each other.
 func (r *reduction[C]) mapsWell(c *call, of *way) bool {

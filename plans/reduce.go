@@ -52,8 +52,8 @@ type reduction[C cpu.Compute] struct {
 	*groupedPlan
 	kernel cpu.Striped
 	fold   folder[C]
-	then   cpu.Elementwise // maps the elements of a group with its results; or nil
-	alone  *reduction[C]   // the same without elements to map; nil where then is
+	then   cpu.Elementwise  // maps the elements of a group with its results; or nil
+	apart  func() *apart[C] // the same in two passes; nil where then is
 }
 
 // way is one way to reduce the groups of a region, by how they lie.
@@ -78,20 +78,20 @@ func (r *reduction[C]) ways() []way {
 	return []way{
 		inColumns: {
 			func(c *call) int64 { return r.tryColumns(c, r.fold.columnExtremes != nil) },
-			columnJob(r.groupedPlan, r.kernel, r.fold), never,
+			columnJob(r.groupedPlan, r.kernel, &r.fold), never,
 		},
 		inShortGroups: {
 			func(c *call) int64 { return r.tryShortGroups(c, r.fold.short) },
-			shortGroupJob(r.groupedPlan, r.kernel, r.fold, r.then), always,
+			shortGroupJob(r.groupedPlan, r.kernel, &r.fold, r.then), always,
 		},
 		inGroupRuns: {
 			func(c *call) int64 { return r.tryGroupRuns(c, r.fold.anyOrder, r.longestCall(), r.fold.together) },
-			groupRunsJob(r.groupedPlan, r.kernel, r.fold, r.then),
+			groupRunsJob(r.groupedPlan, r.kernel, &r.fold, r.then),
 			func(c *call) bool { return c.members.dims == 1 || c.blocks == 1 && whole(c) },
 		},
 		byGathering: {
 			func(c *call) int64 { return r.tryGather(c, r.fold.gathered) },
-			gatherJob(r.groupedPlan, r.kernel, r.fold), never,
+			gatherJob(r.groupedPlan, r.kernel, &r.fold), never,
 		},
 		byGroups: {func(c *call) int64 { return c.wholeGroups() }, r.reduceGroups, whole},
 		byBlocks: {func(c *call) int64 { return c.groups.count() * c.blocks }, r.reduceBlock, never},
@@ -100,11 +100,7 @@ func (r *reduction[C]) ways() []way {
 
 // run makes the run of the op.
 func (r *reduction[C]) run() func(c *call) error {
-	ways, join, mapAll := r.ways(), job(r.joinBlocks), newMapJobs(r.groupedPlan, r.then)
-	var alone []way
-	if r.alone != nil {
-		alone = r.alone.ways()
-	}
+	ways, join := r.ways(), job(r.joinBlocks)
 	return func(c *call) error {
 		if s := &c.seen; s.again {
 			r.putStarts(c, &c.groups, maxOperands)
@@ -117,8 +113,9 @@ func (r *reduction[C]) run() func(c *call) error {
 			number, jobs := r.best(c, region, ways)
 			way, later := &ways[number], r.then != nil && !r.mapsWell(c, &ways[number])
 			if later {
-				number, jobs = r.alone.best(c, region, alone)
-				way = &alone[number]
+				first := r.apart()
+				number, jobs = first.best(c, region, first.ways)
+				way = &first.ways[number]
 			}
 			groups, members := c.groups.count(), c.members.count()
 			c.parallel(jobs, groups*members, way.run)
@@ -126,7 +123,7 @@ func (r *reduction[C]) run() func(c *call) error {
 				c.parallel(groups, 0, join)
 			}
 			if later {
-				r.mapRegion(c, region, &mapAll)
+				r.mapRegion(c, region, &r.apart().then)
 			}
 			if c.seen.laid = false; c.blocks <= 1 && !later && !c.hasCopies {
 				c.noteWay(number, jobs, groups*members)

@@ -72,7 +72,7 @@ func (r *reducing) tilesOfGroups() int64 {
 
 // shortGroupJob makes the job that reduces some tiles of groups, and maps their
 // elements with the results, if there is a kernel for it.
-func shortGroupJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold folder[C], then cpu.Elementwise) job {
+func shortGroupJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold *folder[C], then cpu.Elementwise) job {
 	return tilesOfGroupsJob(func(c *call, w *worker, first, groups int64) {
 		n := c.members.count()
 		a := f.armTile(c, w, first, groups)
