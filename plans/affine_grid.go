@@ -71,6 +71,7 @@ func buildAffine(pl *plan) error {
 			RowStride: theta.Stride(1) * size,
 		})
 	}
+	pl.keepAlikeCalls()
 	pl.run = func(c *call) error {
 		c.parallel(parts*g.batch, g.cost(), part)
 		return nil

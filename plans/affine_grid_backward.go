@@ -79,6 +79,7 @@ func buildAffineBackward[C cpu.Compute](pl *plan) error {
 			cpu.Store(to, sum[row*columns:][:columns])
 		}
 	}
+	pl.keepAlikeCalls()
 	pl.run = func(c *call) error {
 		c.parallel(g.batch*blocks, g.cost(), part)
 		c.parallel(g.batch, 0, join)

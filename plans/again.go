@@ -16,9 +16,9 @@ type seen struct {
 	known   bool // the fields below hold a run
 	again   bool // and the present run is on tensors that lie as those did
 	laid    bool // the run noted its way, jobs and cost (noteWay)
-	way     int  // one of the ways of its op
-	jobs    int64
-	cost    int64
+	noted        // of its only pass, or of the second
+	first   noted
+	twice   bool // there was a first pass: groups were reduced before their elements were mapped
 	threads int
 	strands bool // the value of readsStrands
 	inPlace uint // the value of replaced()
@@ -28,6 +28,13 @@ type seen struct {
 	kernel   *cpu.Args                       // its arguments without addresses
 	aimed    bool                            // callAgain put addresses into kernel
 	aims     [kernelOperands]*unsafe.Pointer // where in kernel each operand's address is; nil: it is absent
+}
+
+// noted is how a pass over all elements went.
+type noted struct {
+	way  int // one of the ways of its op
+	jobs int64
+	cost int64
 }
 
 // seenArg is how an argument lay.
@@ -66,7 +73,7 @@ func (c *call) takesNotes() bool { return c.plan.calls != nil && !c.seen.again }
 
 // noteWay notes the way of a run, and its jobs: they are the same for tensors that lie alike.
 func (c *call) noteWay(way int, jobs, cost int64) {
-	c.seen.laid, c.seen.way, c.seen.jobs, c.seen.cost = true, way, jobs, cost
+	c.seen.laid, c.seen.noted = true, noted{way, jobs, cost}
 }
 
 // noteKernel notes the arguments of the one kernel call, on all n elements, that a run consists of.

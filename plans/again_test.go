@@ -34,7 +34,7 @@ func TestAgain(t *testing.T) {
 			free()
 		}
 	})
-	for _, op := range []string{"quantize_per_tensor", "fake_quantize_per_channel_backward", "choose_qparams_per_token", "dynamic_quantize_per_token", "embedding", "embedding_backward", "grid_sample", "grid_sample_backward", "matmul", "weight_only_linear"} {
+	for _, op := range []string{"quantize_per_tensor", "fake_quantize_per_channel_backward", "choose_qparams_per_token", "dynamic_quantize_per_token", "dynamic_quantize_per_channel", "embedding", "embedding_backward", "grid_sample", "grid_sample_backward", "affine_grid", "affine_grid_backward", "matmul", "weight_only_linear"} {
 		assert.NotZero(t, again[op], op)
 	}
 }

@@ -61,10 +61,12 @@ func (pl *plan) getCall() *call { return pl.pool().Get().(*call) }
 func putCall(c *call) {
 	pool := c.plan.pool()
 	c.plan, c.args, c.workspace, c.takesMeta = nil, nil, nil, false
-	if c.seen.aimed { // callAgain set nothing else
+	if c.seen.aimed {
 		c.seen.forget()
-		pool.Put(c)
-		return
+		if c.reducing == nil { // callAgain set nothing else
+			pool.Put(c)
+			return
+		}
 	}
 	if c.rowSums != nil {
 		*c.rowSums = rowSumsCall{}

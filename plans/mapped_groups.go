@@ -21,6 +21,21 @@ func (r *reduction[C]) mapsWell(c *call, of *way) bool {
 	return of.mapped(c) && !(few && !c.lieAlike(r.operand[0], r.operand[firstOutput]))
 }
 
+// again is a run on tensors that lie as the last ones did.
+func (r *reduction[C]) again(c *call, ways []way) {
+	s, first, pass := &c.seen, r, c.seen.noted
+	if s.twice {
+		apart := r.apart()
+		first, pass, ways = apart.reduction, s.first, apart.ways
+	}
+	first.putStarts(c, &c.groups, maxOperands)
+	first.putStarts(c, &c.members, kernelOperands)
+	c.parallel(pass.jobs, pass.cost, ways[pass.way].run)
+	if s.twice {
+		r.mapRegion(c, &r.regions[0], &r.apart().then)
+	}
+}
+
 // lieAlike reports whether two arguments of one shape have their dimensions in the same order.
 func (c *call) lieAlike(i, j int) bool {
 	v, w := &c.args[i], &c.args[j]

@@ -102,10 +102,8 @@ func (r *reduction[C]) ways() []way {
 func (r *reduction[C]) run() func(c *call) error {
 	ways, join := r.ways(), job(r.joinBlocks)
 	return func(c *call) error {
-		if s := &c.seen; s.again {
-			r.putStarts(c, &c.groups, maxOperands)
-			r.putStarts(c, &c.members, kernelOperands)
-			c.parallel(s.jobs, s.cost, ways[s.way].run)
+		if c.seen.again {
+			r.again(c, ways)
 			return nil
 		}
 		for i := range r.regions {
@@ -122,12 +120,14 @@ func (r *reduction[C]) run() func(c *call) error {
 			if c.blocks > 1 {
 				c.parallel(groups, 0, join)
 			}
-			if later {
+			s, pass := &c.seen, noted{number, jobs, groups * members}
+			if s.laid, s.twice = false, later; later {
 				r.mapRegion(c, region, &r.apart().then)
+				s.first = pass
+			} else {
+				s.laid, s.noted = true, pass
 			}
-			if c.seen.laid = false; c.blocks <= 1 && !later && !c.hasCopies {
-				c.noteWay(number, jobs, groups*members)
-			}
+			s.laid = s.laid && c.blocks <= 1 && !c.hasCopies
 		}
 		return nil
 	}
