@@ -13,6 +13,7 @@ from isobit.nn import (
     FakeQuantizedLinear,
     HistogramObserver,
     LearnableFakeQuantize,
+    Linear,
     MinMaxObserver,
     QuantizedLinear,
     convert,
@@ -30,7 +31,7 @@ class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.table = torch.nn.Embedding(10, 8, padding_idx=1)
-        self.body = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.ModuleDict({"last": torch.nn.Linear(8, 8)})["last"])  # fmt: skip
+        self.body = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.ModuleDict({"last": Linear(8, 8)})["last"])  # fmt: skip
         self.again = self.body[0]
         self.head = torch.nn.Linear(8, 10, bias=False)
         self.head.weight = self.table.weight
