@@ -10,9 +10,9 @@ from isobit.nn import (
     HistogramObserver,
     LearnableFakeQuantize,
     PerChannelMinMaxObserver,
+    learnable_fake_quantize,
     prepare,
 )
-from isobit.nn import learnable_fake_quantize
 from kit import assert_same, draw
 from nn_models import OBSERVERS
 from torch.fx.experimental.proxy_tensor import make_fx

@@ -259,7 +259,7 @@ def test_a_state_without_a_scale_lacks_it():
 def test_what_is_no_tensor_in_a_state_is_named():
     for model in (FakeQuantize(), LearnableFakeQuantize(), served("weight", E4M3), served("activation", TENSOR)):
         for name in model.state_dict():
-            with pytest.raises(RuntimeError, match=f'named "{name}", expected torch.Tensor .* <class \'list\'>'):
+            with pytest.raises(RuntimeError, match=f"named \"{name}\", expected torch.Tensor .* <class 'list'>"):
                 model.load_state_dict({**model.state_dict(), name: [1.0]})
 
 
