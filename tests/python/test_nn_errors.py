@@ -13,6 +13,7 @@ from isobit.nn import (
     MinMaxObserver,
     MovingAverageMinMaxObserver,
     MSEObserver,
+    QuantizedLinear,
     ServedLinear,
     SpatialTransformer,
     WeightOnlyLinear,
@@ -99,6 +100,7 @@ def table():
         (ValueError, "want one of a channel's axis, group_size", lambda: MinMaxObserver(group_size=4, block_size=(2, 2))),
         (TypeError, "MinMaxObserver: block_size must be", lambda: MinMaxObserver(block_size=3)),
         (TypeError, "from_config: eps must be a", lambda: FakeQuantize.from_config(INT8, eps="")),
+        (TypeError, "FakeQuantize: is_dynamic must be a bool, not 'no'", lambda: FakeQuantize(is_dynamic="no")),
         (TypeError, "from_config: is_dynamic must be a bool, not 'no'", lambda: FakeQuantize.from_config(INT8, is_dynamic="no")),
         (ValueError, "WeightOnlyLinear: codes is torch.float32; want", lambda: WeightOnlyLinear(4, 4, codes=torch.float32)),
         (TypeError, "WeightOnlyLinear: group_size must be an int, not None", lambda: WeightOnlyLinear(4, 4, group_size=None)),
@@ -124,6 +126,7 @@ def table():
         (ValueError, r"size is \(1,\); want a height", lambda: SpatialTransformer(torch.nn.Identity(), (1,))),
         (ValueError, r"SpatialTransformer: input has shape \[2, 3\]", lambda: SpatialTransformer(torch.nn.Identity())(draw(2, 3))),
         (ValueError, r"localisation gives shape \[1, 27\] for an input of \[1, 3, 3, 3\]; want \[1, 6\] or", lambda: WARP(draw(1, 3, 3, 3))),
+        (TypeError, "SpatialTransformer: localisation's result must be a Tensor, not list", lambda: SpatialTransformer(lambda x: [x])(draw(1, 3, 3, 3))),
         (ValueError, r"localisation gives shape \[\] for an input of", lambda: SpatialTransformer(torch.sum)(draw(1, 3, 3, 3))),
         (ValueError, r"localisation gives shape \[1, 2, 1, 2, 3\] for an input of \[2, 1, 2, 3\]; want \[2, 6\] or", lambda: BATCHED(draw(2, 1, 2, 3))),
         (ValueError, r"SpatialTransformer: size is \(0, 3\)", lambda: SpatialTransformer(torch.nn.Identity(), (0, 3))),
@@ -154,10 +157,10 @@ def test_an_index_out_of_range_is_one_under_vmap(kind, bad):
 
 
 def test_a_layer_names_the_input_that_does_not_fit():
-    layer = prepare(torch.nn.Linear(8, 5), INT8)
-    for shape in ((3, 7), ()):
-        with pytest.raises(ValueError, match=r"FakeQuantizedLinear: input has shape .*; want \[..., 8\]"):
-            layer(draw(*shape))
+    for layer in (prepare(torch.nn.Linear(8, 5), INT8), QuantizedLinear(8, 5).served()):
+        for shape in ((3, 7), ()):
+            with pytest.raises(ValueError, match=rf"{type(layer).__name__}: input has shape .*; want \[..., 8\]"):
+                layer(draw(*shape))
 
 
 @pytest.mark.parametrize("on", (True, False), ids=("faking", "not faking"))

@@ -10,6 +10,7 @@ from isobit.nn import (
     HistogramObserver,
     LearnableFakeQuantize,
     PerChannelMinMaxObserver,
+    learnable_fake_quantize,
     prepare,
 )
 from kit import assert_same, draw
@@ -250,3 +251,11 @@ def test_the_first_batch_has_a_count_that_is_rounded_once():
     assert sums[0] != n and torch.tensor(n, dtype=torch.float32) != sums[0]
     want = 2 * (sums[0] / torch.tensor(n, dtype=torch.float32)) / torch.full((1,), math.sqrt(127))
     assert_same(fake.scale.detach(), want)
+
+
+def test_another_thread_may_look_for_the_start_meanwhile(monkeypatch):
+    fake, x = LearnableFakeQuantize(), draw(5, 8)
+    y = fake(x)
+    # Where one thread has found that there is a start to look for, another looks.
+    monkeypatch.setattr(learnable_fake_quantize, "is_watched", lambda: monkeypatch.undo() or fake(x) is None)
+    assert_same(fake(x), y)

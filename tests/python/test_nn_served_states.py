@@ -254,3 +254,15 @@ def test_a_state_without_a_scale_lacks_it():
     with pytest.raises(RuntimeError, match=r'Missing key\(s\) in state_dict: "0.weight.scale"'):
         model.load_state_dict(state)
     assert model.load_state_dict({}, strict=False).missing_keys == list(model.state_dict())
+
+
+def test_what_is_no_tensor_in_a_state_is_named():
+    for model in (FakeQuantize(), LearnableFakeQuantize(), served("weight", E4M3), served("activation", TENSOR)):
+        for name in model.state_dict():
+            with pytest.raises(RuntimeError, match=f"named \"{name}\", expected torch.Tensor .* <class 'list'>"):
+                model.load_state_dict({**model.state_dict(), name: [1.0]})
+
+
+def test_a_state_is_saved_where_there_is_no_metadata():
+    model = served("weight", E4M3)
+    assert model.state_dict(destination={}).keys() == model.state_dict().keys()

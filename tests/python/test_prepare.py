@@ -13,6 +13,7 @@ from isobit.nn import (
     FakeQuantizedLinear,
     HistogramObserver,
     LearnableFakeQuantize,
+    Linear,
     MinMaxObserver,
     QuantizedLinear,
     convert,
@@ -30,7 +31,7 @@ class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.table = torch.nn.Embedding(10, 8, padding_idx=1)
-        self.body = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.ModuleDict({"last": torch.nn.Linear(8, 8)})["last"])  # fmt: skip
+        self.body = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.ModuleDict({"last": Linear(8, 8)})["last"])  # fmt: skip
         self.again = self.body[0]
         self.head = torch.nn.Linear(8, 10, bias=False)
         self.head.weight = self.table.weight
@@ -225,10 +226,21 @@ def test_a_wrapped_layer_is_converted():
 
 def test_a_compiled_layer_says_that_it_would_run_as_it_was():
     layer = prepare(torch.nn.Linear(8, 4), INT8)
-    parts = torch.nn.Sequential(prepare(torch.nn.Linear(8, 8), INT8), torch.compile(layer, backend="eager"))
+    quick = torch.nn.TransformerEncoderLayer(8, 1, 8)
+
+    class Merges(torch.nn.Sequential):  # in eval mode, as LoRA does
+        def train(self, mode=True):
+            self.merged = not mode
+            return super().train(mode)
+
+    parts = Merges(prepare(torch.nn.Linear(8, 8), INT8).eval(), quick, torch.compile(layer, backend="eager"))
+    parts.merged = False
+    before = [(m, m.training) for m in parts.modules()]
     with pytest.raises(TypeError, match="convert: a OptimizedModule runs the layer it was made of"):
         convert(parts, inplace=True)
-    assert type(parts[0]) is type(layer)  # nothing is replaced then
+    # nothing is replaced or switched then
+    assert before == [(m, m.training) for m in parts.modules()]
+    assert not parts.merged and quick.activation_relu_or_gelu
     model, x = torch.compile(torch.nn.Sequential(layer), backend="eager"), draw(2, 8)
     want = model(x).detach()
     served = convert(model)

@@ -1,6 +1,8 @@
 """Gradients of layers of codes: beside composites of torch's ops, trained and served, in 16 bits, within the transforms of
 torch.func."""
 
+import threading
+
 import isobit
 import pytest
 import torch
@@ -186,3 +188,23 @@ def test_gradients_of_a_layer(product):
     assert_close((layer(x), *got), (y, *want))
     vmapped = torch.func.vmap(layer.eval())(x)
     assert_same(vmapped.detach(), layer(x).detach())
+
+
+def test_threads_that_train_one_hooked_fake_quantizer_each_run_its_backward_hooks():
+    """One thread's call took them off for all."""
+    layer = prepare(torch.nn.Linear(21, 6), *CONFIGURATIONS["integer"])
+    fake, seen, inner = layer.activation_fake_quantizer, [], []
+    fake.register_full_backward_hook(lambda m, dx, dy: seen.append(threading.get_ident()))
+    fake.register_full_backward_pre_hook(lambda m, dy: seen.append(threading.get_ident()))
+
+    def train():
+        layer(draw(5, 21).requires_grad_()).sum().backward()
+
+    def within(*_):  # of another thread, while this one's call is under way
+        if not inner:
+            inner.append(threading.Thread(target=train))
+            inner[0].start(), inner[0].join()
+
+    fake.register_forward_hook(within)
+    train()
+    assert len(seen) == 4 and len(set(seen)) == 2

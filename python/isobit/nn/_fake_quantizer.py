@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ._buffers import FollowsData, has_value, version_of, write
-from ._hooks import has_forward_hooks, note
+from ._hooks import TakesNotes, has_forward_hooks, note
 from ._modules import Partial, check_input, leaf, taken_for
 from ._scheme import Scheme
 
@@ -27,7 +27,7 @@ _FLAGS = ("fake_quant_enabled", "observer_enabled")
 
 @leaf
 @taken_for("FakeQuantizeBase")
-class FakeQuantizer(FollowsData):
+class FakeQuantizer(TakesNotes, FollowsData):
     """Base of the modules that fake-quantize: they differ in where scale and zero point come from.
 
     ``scheme`` says which codes there are. ``fake_quant_enabled`` and ``observer_enabled`` switch the module's two
@@ -68,7 +68,7 @@ class FakeQuantizer(FollowsData):
         parameters = self.parameters_for(x)
         y = self.scheme.fake_quantize(x, *parameters) if faking else x
         if self.has_own_call():
-            note(y, x, parameters)
+            note(self, y, x, parameters)
         return y
 
     def has_own_call(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from typing import Any
 
 import torch
@@ -28,27 +27,42 @@ def has_forward_hooks(module: torch.nn.Module) -> bool:
 def backward_hook(module: torch.nn.Module) -> BackwardHook | None:
     """What has a module's full backward hooks run, where a layer computes in its place: as in the module's own call,
     its input and its result pass by it."""
-    if not (module._backward_hooks or module._backward_pre_hooks):
+    if not _has_backward_hooks(module):
         return None
     full, _ = module._get_backward_hooks()
     return BackwardHook(module, full, module._get_backward_pre_hooks())
 
 
 def call_with_notes(module: torch.nn.Module, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor, Any] | None]:
-    """module(x), without its backward hooks, and what its forward noted."""
-    backward = module._backward_hooks, module._backward_pre_hooks
-    module._backward_hooks, module._backward_pre_hooks = OrderedDict(), OrderedDict()
+    """module(x), without the hooks that backward_hook runs, and what its forward noted."""
     # What the layer asked for whose hook called this module's.
-    outer = getattr(_notes, "taken", None), getattr(_notes, "wanted", False)
-    _notes.taken, _notes.wanted = None, True
+    outer = getattr(_notes, "taken", None), getattr(_notes, "wanted", None)
+    _notes.taken, _notes.wanted = None, module
     try:
         return module(x), _notes.taken
     finally:
-        module._backward_hooks, module._backward_pre_hooks = backward
         _notes.taken, _notes.wanted = outer
 
 
-def note(y: Tensor, x: Tensor, parameters: Any) -> None:
-    """Notes what a result is made of, where a layer asked."""
-    if getattr(_notes, "wanted", False):
-        _notes.taken = y, x, parameters
+def note(module: torch.nn.Module, *made_of: Any) -> None:
+    """Notes what a module's result is made of, where a layer asked."""
+    if getattr(_notes, "wanted", None) is module:
+        _notes.taken = made_of
+
+
+class TakesNotes(torch.nn.Module):
+    """A module that call_with_notes calls: what it looks for backward hooks with finds none in that thread."""
+
+    def _get_backward_hooks(self) -> Any:
+        return ([], []) if _are_run_by_layer(self) else super()._get_backward_hooks()
+
+    def _get_backward_pre_hooks(self) -> Any:
+        return [] if _are_run_by_layer(self) else super()._get_backward_pre_hooks()
+
+
+def _has_backward_hooks(module: torch.nn.Module) -> bool:
+    return bool(module._backward_hooks or module._backward_pre_hooks)
+
+
+def _are_run_by_layer(module: torch.nn.Module) -> bool:
+    return getattr(_notes, "wanted", None) is module and _has_backward_hooks(module)

@@ -10,10 +10,16 @@ import torch
 from ._scheme import Scheme
 
 
+def saved_tensor(state_dict: dict[str, Any], key: str) -> torch.Tensor | None:
+    """What a state has of this name; of what is no tensor torch says so later."""
+    saved = state_dict.get(key)
+    return saved if isinstance(saved, torch.Tensor) else None
+
+
 def resize_for_loading(module: torch.nn.Module, state_dict: dict[str, Any], prefix: str, *names: str) -> None:
     """Gives buffers whose shapes come with the data those of what will be loaded, and its types."""
     for name in names:
-        saved, buffer = state_dict.get(prefix + name), getattr(module, name)
+        saved, buffer = saved_tensor(state_dict, prefix + name), getattr(module, name)
         if saved is not None and buffer is not None and (saved.shape, saved.dtype) != (buffer.shape, buffer.dtype):
             setattr(module, name, torch.empty_like(saved, device=buffer.device))
 
@@ -61,12 +67,12 @@ def refuse_other_codes(
 ) -> None:
     """Adds to the errors of loading where a state, if it has words, has others than the module, or where the dtype of
     the buffer of this name is one that torch would convert codes from; what the module has then stays."""
-    saved, buffer, said = state_dict.get(prefix + name), getattr(module, name), metadata.get("scheme", {})
+    saved, buffer, said = saved_tensor(state_dict, prefix + name), getattr(module, name), metadata.get("scheme", {})
     other = [word for word in words if said.get(word, words[word]) != words[word]]
     if other:
         came, want = (", ".join(f"{word} {of[word]}" for word in other) for of in (said, words))
         errors.append(f"scheme mismatch for {prefix}{name}: the state has {came}; want {want}.")
-    elif isinstance(saved, torch.Tensor) and not _are_alike(saved.dtype, buffer.dtype):
+    elif saved is not None and not _are_alike(saved.dtype, buffer.dtype):
         errors.append(f"dtype mismatch for {prefix}{name}: the state has {saved.dtype}; want {buffer.dtype}.")
     else:
         return

@@ -37,11 +37,18 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
         if hasattr(type(part), "served"):
             _check_part(part)
     module = module if inplace else copy.deepcopy(module)
-    without_fast_path(module)
     changes: list[tuple[dict[str, torch.nn.Module | None], str, torch.nn.Module]] = []
-    result = _convert(module.eval(), {}, changes)
+    modes = {part: part.training for part in module.modules()}
+    try:
+        result = _convert(module.eval(), {}, changes)
+    except BaseException:
+        module.train(modes[module])  # which may do more than set modes
+        for part, training in modes.items():
+            part.training = training
+        raise
     for members, name, becomes in changes:
         members[name] = becomes
+    without_fast_path(module)
     return result
 
 

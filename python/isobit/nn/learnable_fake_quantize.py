@@ -200,8 +200,10 @@ class LearnableFakeQuantize(FakeQuantizer):
     def _check_start(self) -> None:
         """That what the first batch set was not lost: fully_shard lends parameters for a forward, fills them again
         for the next, and does not count that as a change."""
-        assert self._start is not None
-        (written, version, start), self._start = self._start, None
+        last, self._start = self._start, None
+        if last is None:  # another thread looks
+            return
+        written, version, start = last
         if self.scale is not written or version_of(written) != version:
             return
         if written.dtype != start.dtype or written.device != start.device:

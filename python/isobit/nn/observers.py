@@ -17,7 +17,7 @@ from ._buffers import FollowsData, device_of, has_value, member, set_buffer, set
 from ._grouping import Grouping, check_shape
 from ._modules import Partial, check_input, leaf, taken_for
 from ._scheme import Scheme, check_options, code_type
-from ._states import resize_for_loading
+from ._states import resize_for_loading, saved_tensor
 
 SYMMETRIC = (torch.per_tensor_symmetric, torch.per_channel_symmetric)
 PER_CHANNEL = (torch.per_channel_affine, torch.per_channel_symmetric)
@@ -242,7 +242,7 @@ class MinMaxObserver(FollowsData):
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         state_dict.pop(prefix + "eps", None)  # torch.ao has it as a buffer
         for name in ("min_val", "max_val"):
-            saved = state_dict.get(prefix + name)
+            saved = saved_tensor(state_dict, prefix + name)
             if saved is None or saved.numel() == 0 or self._said() in (None, list(saved.shape)):
                 resize_for_loading(self, state_dict, prefix, name)
         super()._load_from_state_dict(state_dict, prefix, *args)

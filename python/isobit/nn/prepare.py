@@ -16,13 +16,14 @@ from .embedding import Embedding, EmbeddingBag
 from .fake_quantize import FakeQuantize
 from .fake_quantized import FakeQuantizedLinear
 from .fake_quantized_embedding import FakeQuantizedEmbedding, FakeQuantizedEmbeddingBag
+from .linear import Linear
 from .torchao_config import WANTED
 
 Filter = Callable[[torch.nn.Module, str], bool]
 _Types = tuple[type[torch.nn.Module], ...]
 
 # What layers become. Subclasses do not: their forward is another, or, as in MultiheadAttention, is not called.
-_LINEAR: _Types = (torch.nn.Linear,)
+_LINEAR: _Types = (torch.nn.Linear, Linear)
 _EMBEDDING: _Types = (torch.nn.Embedding, Embedding)
 _EMBEDDING_BAG: _Types = (torch.nn.EmbeddingBag, EmbeddingBag)
 
@@ -47,7 +48,7 @@ def prepare(
     (see FakeQuantize.from_config; ``range_learning`` learns scales of the weight's shape), or what
     makes a fake-quantizer when called, for each layer one: ``LearnableFakeQuantize.with_args(...)``, torch.ao's
     ``QConfig(...).weight``, a function. ``filter_fn(layer, name)`` picks among the linear layers and embeddings;
-    without it, all are taken but those of a subclass. Leave out layers that the model does not call, but whose weight it
+    without it, all are taken but those of a subclass other than isobit.nn's of the same name. Leave out layers that the model does not call, but whose weight it
     reads, as torchvision's Swin transformers do: nothing quantizes what it computes of them.
 
     A layer that becomes another stays the same object, with its parameters, hooks, device, dtype and mode, so

@@ -19,7 +19,7 @@ from ._hooks import keep_hooks
 from ._linear import LINEAR, Operand, in_groups, integer_product, product_of, served_linear, straight_through
 from ._modules import check_features, is_exporting, leaf
 from ._scheme import Scheme, code_type
-from ._states import refuse_other_codes, resize_for_loading, save_words, words_for_codes, words_for_values
+from ._states import refuse_other_codes, resize_for_loading, save_words, saved_tensor, words_for_codes, words_for_values
 
 
 def _copied(tensor: Tensor | None) -> Tensor | None:
@@ -136,7 +136,7 @@ class ServedWeight(FollowsData):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, metadata: Any, *args: Any) -> None:
         refuse_other_codes(self, state_dict, prefix, "codes", metadata, self._words(), args[-1])
-        saved = state_dict.get(prefix + "scale")
+        saved = saved_tensor(state_dict, prefix + "scale")
         if saved is not None and self.scale is not None and saved.shape == self.scale.shape:
             resize_for_loading(self, state_dict, prefix, "scale")  # its type may be another before a first batch
         super()._load_from_state_dict(state_dict, prefix, metadata, *args)
