@@ -81,6 +81,19 @@ def test_a_state_with_buffers_of_no_elements_loads():
         other.eval()(x)
 
 
+def test_a_state_without_buffers_of_no_elements_loads():
+    """accelerate keeps one of them; and that of a model that was not prepared has none."""
+    model, fresh, x = model_of("dynamic"), model_of("dynamic"), draw(5, 8)
+    fresh[0].weight.data.zero_()
+    for make in (lambda m: m, convert):
+        to, state = make(fresh), make(model).state_dict()
+        to.load_state_dict({key: value for key, value in state.items() if value.numel()})
+        assert_same_state(to, make(model))
+        assert_same(to(x).detach(), make(model)(x).detach())
+    with pytest.raises(RuntimeError, match="Missing key.*scale"):  # what is kept is asked for
+        model_of("static").load_state_dict({"0.weight": model[0].weight, "0.bias": model[0].bias})
+
+
 @each_model
 def test_functional_call_takes_a_state_dict(name):
     model, x = model_of(name), draw(5, 8)

@@ -158,6 +158,7 @@ def test_what_is_left_as_it_is_and_what_is_refused():
     for error, message, arguments in (
         (ValueError, "all None", (model,)),
         (ValueError, "found no layer in ReLU", (torch.nn.ReLU(), INT8)),
+        (ValueError, r"no layer in Sequential .*; '1' is of a subclass, test_prepare\..*Mine", (model[1:2], INT8)),
         (ValueError, "no layer in EmbeddingBag .* embedding is for", (torch.nn.EmbeddingBag(4, 4), INT8)),
         (TypeError, "'1', a Mine, is not itself a Linear", (model, INT8, None, lambda m, n: n in "01")),
         (TypeError, "out_proj', a NonDyn", (model, INT8, None, lambda m, n: n.endswith("out_proj"))),

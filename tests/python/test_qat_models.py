@@ -245,6 +245,9 @@ def test_a_served_layer_has_the_attributes_of_the_layer():
     assert (weight.shape, weight.dtype, weight.device) == (values.shape, torch.bfloat16, values.device)
     with pytest.raises(TypeError, match=r"linear: a ServedWeight is codes; want the layer called, .* or a filter_fn"):
         torch.nn.functional.linear(draw(2, 7), weight)
+    for product in (lambda x: x @ weight, lambda x: weight @ x):  # as Mamba's slow path has
+        with pytest.raises(TypeError, match=r"matmul: a ServedWeight is codes"):
+            product(draw(3, 3))
 
 
 @pytest.mark.parametrize("features", ((8, 0), (0, 4), (0, 0)))

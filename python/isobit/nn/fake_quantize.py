@@ -229,6 +229,9 @@ class FakeQuantize(FakeQuantizer):
         return ServedFakeQuantize(self.scheme, self.scale, self.zero_point)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        if self.is_dynamic:  # and keeps nothing: some, as accelerate, do not save what is empty
+            for name, own in self.named_buffers():
+                state_dict.setdefault(prefix + name, own)
         resize_for_loading(self, state_dict, prefix, "scale", "zero_point")
         super()._load_from_state_dict(state_dict, prefix, *args)
         self._has_observed = False

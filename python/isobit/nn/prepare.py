@@ -84,9 +84,16 @@ def prepare(
             if isinstance(layer, types) and _picked(layer, name, types, filter_fn):
                 found.append((name, becomes, _fakes_of(layer, by)))
     if not found:
+        every = tuple(kind for types, _, _ in kinds for kind in types)
+        subclasses = [
+            f"; {name!r} is of a subclass, {type(layer).__module__}.{type(layer).__qualname__}"
+            for name, layer in module.named_modules()
+            if filter_fn is None and isinstance(layer, every)
+        ]
         raise ArgumentError(
             f"prepare: found no layer in {type(module).__name__} that what was given is for; weight and activation are "
             "for torch.nn.Linear, embedding is for torch.nn.Embedding and torch.nn.EmbeddingBag"
+            + "".join(subclasses[:1])
         )
     module = module if inplace else copy.deepcopy(module)
     layers: dict[str, Any] = dict(module.named_modules())

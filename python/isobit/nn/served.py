@@ -122,6 +122,11 @@ class ServedWeight(FollowsData):
             "filter_fn for prepare that leaves out layers whose weight the model reads"
         )
 
+    def __matmul__(self, other: Any) -> Any:
+        return self.__torch_function__(torch.matmul, ())
+
+    __rmatmul__ = __matmul__
+
     def _apply(self, fn: Any, recurse: bool = True) -> ServedWeight:
         self.dtype = fn(torch.empty(0, dtype=self.dtype)).dtype  # bfloat16() and its like
         self._judged = ServedWeight._judged  # by what is normal in it
