@@ -86,28 +86,31 @@ func codeRows(floats []Row[func(*EmbeddingSums)], termsOf func(tensor.DType) ten
 }
 
 func (b *codeBags) run(m *EmbeddingSums) {
-	if most := b.direct.manyBelow(m, groupInPlace); b.takes(m, most) {
-		b.sumCodes(m, b.direct, most)
-	} else {
-		b.inFloats(m)
+	if codes, reads := m.Codes.withReady(); reads {
+		all := m.Codes
+		m.Codes = codes
+		if most := b.direct.manyBelow(m, groupInPlace); b.takes(m, most) {
+			b.sumCodes(m, b.direct, most)
+			return
+		}
+		m.Codes = all
 	}
+	b.inFloats(m)
 }
 
 // smallestPage is how many bytes a page of memory has at least.
 const smallestPage = 1 << 12
 
-// takes reports whether a kernel takes all groups of codes, many at once of those of fewer columns than most.
+// takes reports whether a kernel takes all groups of codes, whose parameters it reads, many at once of those of fewer columns than most.
 func (b *codeBags) takes(m *EmbeddingSums, most int64) bool {
 	c, columns := &m.Codes, m.Column+m.Columns
-	// A row's zero point is found by where its scale is.
-	parameters := c.Scale.DType == tensor.F32 && (c.Zero.P == nil || c.Zero.DType == tensor.I32 && c.Zero.RowStride == c.Scale.RowStride)
 	// Of few columns a load begins some bytes before the row. Where rows lie a page apart at most, each of these bytes shares
 	// its page with this row or the one before; else nothing may be mapped there.
 	near := min(c.GroupSize, columns) >= groupUnit || c.Weight.RowStride <= smallestPage
 	// Of short groups that are taken one by one a row is read many times: copies are read faster.
 	once := c.GroupSize >= min(2*groupUnit, columns) || b.direct.takesManyGroups(c, columns, most) &&
 		(b.direct.needs == AVX512 || c.Rows*c.Weight.RowStride <= nearCodes)
-	return b.direct.takesGroups(c, columns) && parameters && near && once && m.Out.Contiguous()
+	return b.direct.takesGroups(c, columns) && near && once && m.Out.Contiguous()
 }
 
 // takesGroups reports whether a kernel, if there is one, sums codes of so many columns group by group.
@@ -161,6 +164,9 @@ func (s *rowSum) callOfCodes(e *EmbeddingSum, start []int64, to resultRows, colu
 	zero, zeroRow := unsafe.Pointer(&noZero), int64(0)
 	if c.Zero.P != nil {
 		zero, zeroRow = c.Zero.Row(0, group).P, c.Zero.RowStride
+		if c.Zero.DType == tensor.I32 {
+			mode |= sumWholeZeros
+		}
 	} else {
 		mode |= sumCentred
 	}

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"math"
 	"unsafe"
 
 	"github.com/isobit-ml/isobit/tensor"
@@ -66,7 +65,6 @@ type gatheredRows struct {
 type gatherScratch struct {
 	scales, zeros [TileSize]float32
 	stored        [TileSize]float64 // those that were copied last, in their own type
-	whole         [TileSize]int32   // zero points as sums of codes read them
 }
 
 // gatherRows copies a tile.
@@ -92,8 +90,11 @@ func gatherRows(s *Scratch, c *WeightRows, positions []int64, t termTile) (g gat
 
 // gatherParams loads parameters of some groups of rows.
 func gatherParams(s *Scratch, to []float32, from Rows, group, groups int64, positions []int64, zeroPoints bool, lo, hi float64) {
-	size := from.DType.Size()
+	size, copies := from.DType.Size(), from.DType == tensor.F32 && !zeroPoints
 	stored := Span{P: unsafe.Pointer(&s.gathered.stored), Stride: size, DType: from.DType}
+	if copies {
+		stored.P = unsafe.Pointer(&to[0])
+	}
 	if groups == 1 || from.Contiguous() {
 		copyBytes(stored.P, groups*size, from.Row(0, group).P, from.RowStride, positions, groups*size)
 	} else {
@@ -101,27 +102,9 @@ func gatherParams(s *Scratch, to []float32, from Rows, group, groups int64, posi
 			CopyRow(stored.At(int64(i)*groups), from.Row(p, group), groups)
 		}
 	}
-	loadByKernel(to, stored, zeroPoints, lo, hi)
-}
-
-// wholeZeros returns zero points as integers, unless one does not fit.
-func (g *gatheredRows) wholeZeros(s *Scratch, d tensor.DType) (whole []int32, fit bool) {
-	if d == tensor.I32 {
-		return unsafe.Slice((*int32)(unsafe.Pointer(&s.gathered.stored)), len(g.zeros)), true
+	if !copies {
+		loadByKernel(to, stored, zeroPoints, lo, hi)
 	}
-	whole = s.gathered.whole[:len(g.zeros)]
-	if !d.IsFloat() && d.Size() <= 2 {
-		for i, z := range g.zeros {
-			whole[i] = int32(z)
-		}
-		return whole, true
-	}
-	var differ uint32 // bits of differences, which are +0 where numbers fit: quicker than a comparison of each
-	for i, z := range g.zeros {
-		whole[i] = int32(z)
-		differ |= math.Float32bits(float32(whole[i]) - z)
-	}
-	return whole, differ == 0
 }
 
 // sumGathered sums a tile by the kernel that sums codes, and reports whether it could.
@@ -135,11 +118,7 @@ func (b *codeBags) sumGathered(m, all *EmbeddingSums, t termTile, by *rowSum) bo
 	m.Codes = WeightRows{Weight: Rows{Span{g.codes, 1, c.Weight.DType}, g.rowBytes}, GroupSize: c.GroupSize, Rows: n}
 	m.Codes.Scale = Rows{Span{unsafe.Pointer(&g.scales[0]), 4, tensor.F32}, 4 * groups}
 	if c.Zero.P != nil {
-		zeros, fit := g.wholeZeros(m.Scratch, c.Zero.DType)
-		if !fit {
-			return false
-		}
-		m.Codes.Zero = Rows{Span{unsafe.Pointer(&zeros[0]), 4, tensor.I32}, 4 * groups}
+		m.Codes.Zero = Rows{Span{unsafe.Pointer(&g.zeros[0]), 4, tensor.F32}, 4 * groups}
 	}
 	m.Positions, m.Column, m.Columns = counting[:n], 0, t.columns
 	if all.Factors.P != nil {

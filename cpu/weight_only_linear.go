@@ -21,6 +21,7 @@ type WeightRows struct {
 	Scale, Zero Rows // one element per group of a row; Zero may be absent
 	GroupSize   int64
 	Rows        int64
+	Ready       [2]Rows // of bags: parameters that were made ready before, or none
 }
 
 // WeightLayer is a way to run the layer.

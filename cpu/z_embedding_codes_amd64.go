@@ -4,7 +4,7 @@
 
 package cpu
 
-// sumCodesAVX512S8 is sumRowsAVX512F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,
+// sumCodesAVX512S8 is sumRowsAVX512F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and f32 or i32,
 // lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.
 // groups may be, for each column, the number of its scale from scale on, of which a tile has 16 at most; then, with AVX2,
 // for each that of the first of four numbers, which are the row's and among which are those of a vector that begins with it.
@@ -12,7 +12,7 @@ package cpu
 //go:noescape
 func sumCodesAVX512S8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int, groups *int32) int
 
-// sumCodesAVX512U8 is sumRowsAVX512F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,
+// sumCodesAVX512U8 is sumRowsAVX512F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and f32 or i32,
 // lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.
 // groups may be, for each column, the number of its scale from scale on, of which a tile has 16 at most; then, with AVX2,
 // for each that of the first of four numbers, which are the row's and among which are those of a vector that begins with it.
@@ -20,7 +20,7 @@ func sumCodesAVX512S8(rows *byte, stride int, start *int64, results int, positio
 //go:noescape
 func sumCodesAVX512U8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int, groups *int32) int
 
-// sumCodesAVX512S4 is sumRowsAVX512F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,
+// sumCodesAVX512S4 is sumRowsAVX512F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and f32 or i32,
 // lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.
 // groups may be, for each column, the number of its scale from scale on, of which a tile has 16 at most; then, with AVX2,
 // for each that of the first of four numbers, which are the row's and among which are those of a vector that begins with it.
@@ -28,7 +28,7 @@ func sumCodesAVX512U8(rows *byte, stride int, start *int64, results int, positio
 //go:noescape
 func sumCodesAVX512S4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int, groups *int32) int
 
-// sumCodesAVX512U4 is sumRowsAVX512F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,
+// sumCodesAVX512U4 is sumRowsAVX512F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and f32 or i32,
 // lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.
 // groups may be, for each column, the number of its scale from scale on, of which a tile has 16 at most; then, with AVX2,
 // for each that of the first of four numbers, which are the row's and among which are those of a vector that begins with it.
@@ -36,7 +36,7 @@ func sumCodesAVX512S4(rows *byte, stride int, start *int64, results int, positio
 //go:noescape
 func sumCodesAVX512U4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int, groups *int32) int
 
-// sumCodesAVX2S8 is sumRowsAVX2F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,
+// sumCodesAVX2S8 is sumRowsAVX2F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and f32 or i32,
 // lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.
 // groups may be, for each column, the number of its scale from scale on, of which a tile has 16 at most; then, with AVX2,
 // for each that of the first of four numbers, which are the row's and among which are those of a vector that begins with it.
@@ -44,7 +44,7 @@ func sumCodesAVX512U4(rows *byte, stride int, start *int64, results int, positio
 //go:noescape
 func sumCodesAVX2S8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int, groups *int32) int
 
-// sumCodesAVX2U8 is sumRowsAVX2F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,
+// sumCodesAVX2U8 is sumRowsAVX2F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and f32 or i32,
 // lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.
 // groups may be, for each column, the number of its scale from scale on, of which a tile has 16 at most; then, with AVX2,
 // for each that of the first of four numbers, which are the row's and among which are those of a vector that begins with it.
@@ -52,7 +52,7 @@ func sumCodesAVX2S8(rows *byte, stride int, start *int64, results int, positions
 //go:noescape
 func sumCodesAVX2U8(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int, groups *int32) int
 
-// sumCodesAVX2S4 is sumRowsAVX2F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,
+// sumCodesAVX2S4 is sumRowsAVX2F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and f32 or i32,
 // lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.
 // groups may be, for each column, the number of its scale from scale on, of which a tile has 16 at most; then, with AVX2,
 // for each that of the first of four numbers, which are the row's and among which are those of a vector that begins with it.
@@ -60,7 +60,7 @@ func sumCodesAVX2U8(rows *byte, stride int, start *int64, results int, positions
 //go:noescape
 func sumCodesAVX2S4(rows *byte, stride int, start *int64, results int, positions *int64, known int, factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int, groups *int32) int
 
-// sumCodesAVX2U4 is sumRowsAVX2F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,
+// sumCodesAVX2U4 is sumRowsAVX2F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and f32 or i32,
 // lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.
 // groups may be, for each column, the number of its scale from scale on, of which a tile has 16 at most; then, with AVX2,
 // for each that of the first of four numbers, which are the row's and among which are those of a vector that begins with it.

@@ -39,6 +39,14 @@ func SetParallelCost(cost int64) (restore func()) {
 	return func() { parallelCost, hostParallelCost = own, host }
 }
 
+// SetReadyRows sets how many rows of a table of codes have their parameters converted for each that is named, and returns
+// a function that restores it.
+func SetReadyRows(n int64) (restore func()) {
+	before := readyRows
+	readyRows = n
+	return func() { readyRows = before }
+}
+
 // SetStreamFrom sets the size from which outputs are stored around the caches,
 // and returns a function that restores it.
 func SetStreamFrom(bytes int64) (restore func()) {

@@ -10,7 +10,7 @@ import (
 // weightOnlyEmbeddingBag is embedding_bag of a table that is stored as codes, in
 // groups along its rows: only rows that are named are dequantized.
 //
-// Workspace: embedding_bag's.
+// Workspace: embedding_bag's, then what readyParameters makes.
 var weightOnlyEmbeddingBag = op{
 	name: "weight_only_embedding_bag", category: Embedding,
 	doc: "Sums, means or maxima of the rows of a table of codes that the indices of each bag name.",
@@ -45,8 +45,13 @@ var weightOnlyEmbeddingBag = op{
 			return err
 		}
 		codes, group := pl.problem.DType("weight"), weightGroup(&pl.problem)
+		ready := newReadyParameters(pl)
 		e.codes = func(c *call) cpu.WeightRows {
-			return weightRowsOf(&c.args[bagRows], &c.args[bagFurther], &c.args[bagFurther+1], codes, group)
+			w := weightRowsOf(&c.args[bagRows], &c.args[bagFurther], &c.args[bagFurther+1], codes, group)
+			if ready != nil {
+				ready.run(c, &w)
+			}
+			return w
 		}
 		return nil
 	},

@@ -18,7 +18,8 @@ import (
 // take and that they leave parts of, short bags and ones of more than a chunk; a bag whose columns are taken in parts that
 // begin inside a group; more rows of short bags than memory has numbers for, and rows of several blocks; less than a
 // vector of columns, and an odd number of them beside whole vectors; groups that are less than a unit, or some and a part, at any
-// place of a vector, so many of them that parameters fill the memory for these; what lies apart.
+// place of a vector, so many of them that parameters fill the memory for these; what lies apart. Parameters are converted
+// before, or in copies.
 func TestBagsOfCodes(t *testing.T) {
 	keys := []string{
 		"mode=mean", "mode=sum per_sample_weights=f32", "mode=max", "mode=sum y=bf16",
@@ -65,7 +66,7 @@ func TestBagsOfCodes(t *testing.T) {
 						"weight_only_embedding_bag weight=%s[40,%d] indices=i64[%d] offsets=i64[%d] weight_scale=%s weight_zero_point=%s group_size=%d padding_idx=3 %s",
 						codes, size.columns, size.indices, size.bags, scales[seed%len(scales)], zero, size.group, keys[seed%len(keys)]))
 					require.NoError(t, err)
-					want := defined(t, c)
+					want, restore := defined(t, c), plans.SetReadyRows(int64(seed/2%2))
 					for _, row := range rowsFor(c) {
 						for _, memory := range []testcase.Memory{testcase.EndsPage, testcase.BeginsPage} {
 							same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}, Memory: memory}, want, row)
@@ -74,8 +75,23 @@ func TestBagsOfCodes(t *testing.T) {
 							same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}, Layout: testcase.Mixed(r)}, want, row)
 						}
 					}
+					restore()
 				}
 			}
+		}
+	}
+}
+
+// Parameters that several jobs convert, and those that lie apart, which none does.
+func TestBagsOfManyParameters(t *testing.T) {
+	defer plans.SetParallelCost(1)()
+	c, err := testcase.NewCase(testcase.NewSource(1, testcase.Small),
+		"weight_only_embedding_bag weight=s8[3000,60] indices=i64[50,30] weight_scale=f16 weight_zero_point=i64 group_size=2 mode=sum")
+	require.NoError(t, err)
+	want := defined(t, c)
+	for _, row := range rowsFor(c) {
+		for _, layout := range []testcase.Layout{nil, testcase.Mixed(rand.New(rand.NewPCG(1, 1)))} {
+			same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 2}, Layout: layout}, want, row)
 		}
 	}
 }
@@ -170,7 +186,11 @@ func TestBagsOfCodesRoundTerms(t *testing.T) {
 				}
 				want := defined(t, c)
 				for _, row := range rowsFor(c) {
-					same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}}, want, row)
+					for _, ready := range []int64{0, 1} {
+						restore := plans.SetReadyRows(ready)
+						same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}}, want, row)
+						restore()
+					}
 				}
 			}
 		}

@@ -29,7 +29,7 @@ func (s *rowSum) codesFunction() {
 	name := "sumCodes" + s.isa.name + s.codes.name
 	beginFunction(s.c, name, "func(rows *byte, stride int, start *int64, results int, positions *int64, known int, "+
 		"factors *byte, to *byte, apart int, columns int, mode int, scale *byte, scaleRow int, zero *byte, zeroRow int, groups *int32) int",
-		name+" is sumRows"+s.isa.name+"F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and i32,",
+		name+" is sumRows"+s.isa.name+"F32 of rows of codes: (code - zero) * scale of the row, whose numbers, of f32 and f32 or i32,",
 		"lie so many bytes apart. Where results have 16 bits, terms are rounded to their type, which factors have, too.",
 		"groups may be, for each column, the number of its scale from scale on, of which a tile has 16 at most; then, with AVX2,",
 		"for each that of the first of four numbers, which are the row's and among which are those of a vector that begins with it.")
@@ -296,8 +296,13 @@ func (s *rowSum) parameters(row operand.Mem, scale, zero reg.VecVirtual) {
 	}
 	if !s.centred {
 		s.emit("VPBROADCASTD", memory{s.zeroOf(at, row)}, zero)
-		s.emit("VCVTDQ2PS", zero, zero)
+		s.floatZeros(zero)
 	}
+}
+
+// floatZeros makes zero points floats, unless they are.
+func (s *rowSum) floatZeros(zero reg.VecVirtual) {
+	s.when(sumWholeZeros, func() { s.emit("VCVTDQ2PS", zero, zero) })
 }
 
 // askParameters asks for the lines that have those of a row.

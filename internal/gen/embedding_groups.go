@@ -85,7 +85,7 @@ func (s *rowSum) groupParameters(row reg.Register, v int, scale, zero reg.VecVir
 		s.c.ADDQ(s.param("zero"), at)
 		s.emit("VBROADCASTF128", parameters, zero)
 		s.emit("VPERMILPS", chosen, zero, zero)
-		s.emit("VCVTDQ2PS", zero, zero)
+		s.floatZeros(zero)
 	}
 }
 
@@ -134,7 +134,7 @@ func (s *rowSum) permutedGroups(loops func(begin func(at, row reg.GPVirtual), ta
 		}
 		if !s.centred {
 			load("zero", operand.Mem{Base: at}, zeros)
-			s.emit("VCVTDQ2PS", zeros, zeros)
+			s.floatZeros(zeros)
 		}
 	}, func(v int, from memory) {
 		scale, zero, numbers := s.vector(), s.vector(), s.columnGroups.numbers[v]

@@ -15,7 +15,7 @@ func (s *rowSum) finish(sum value, empty string) {
 	if few := s.shifted.few; few != nil && s.codes != nil {
 		s.emit("VPERMPS", sum[0], few.codes.down, sum[0])
 	}
-	branch(s.c.CMPQ, s.param("mode"), operand.U32(0), s.c.JNE, special)
+	branch(s.c.TESTQ, operand.U32(sumFinish), s.param("mode"), s.c.JNE, special)
 	s.c.Label(final)
 	s.round(sum)
 	s.c.Label(stored)

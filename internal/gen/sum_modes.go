@@ -10,8 +10,11 @@ const (
 	sumWideFactors // factors are of the compute type
 	sumBF16        // of rows of f32: store in another type
 	sumF16
-	sumCentred // of rows of codes: no zero points
-	sumGrouped // of rows of codes: columns have parameters of several groups
+	sumCentred    // of rows of codes: no zero points
+	sumWholeZeros // of rows of codes: zero points are i32, else f32
+	sumGrouped    // of rows of codes: columns have parameters of several groups
+
+	sumFinish = sumAccumulate | sumDivide | sumWide | sumBF16 | sumF16 // what sums are stored by
 )
 
 // columnNumbers is how many columns' groups are listed: a block's.
