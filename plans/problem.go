@@ -37,8 +37,9 @@ func Parse(text string) (Problem, error) {
 	if o == nil {
 		return Problem{}, errorf(InvalidProblem, "", "op", "%s is not known; want %s", quoted(name), wantedOps(name))
 	}
-	given := make(keys, 0, maxKeys)
-	for more {
+	known := 1 + len(o.args) + len(o.attrs) // device, too
+	given := make(keys, 0, known+1)
+	for more && len(given) <= known { // else one of them is unknown, whatever follows
 		var f string
 		f, rest, more = strings.Cut(rest, " ")
 		key, value, _ := strings.Cut(f, "=") // without a =, there is no value
@@ -57,10 +58,8 @@ func Parse(text string) (Problem, error) {
 	return p, nil
 }
 
-// keys are what a text gives, and what is not read of it yet: keys with their values. Few ops have more than maxKeys.
+// keys are what a text gives, and what is not read of it yet: keys with their values.
 type keys [][2]string
-
-const maxKeys = 20
 
 // take returns the value of a key, and takes it out.
 func (k *keys) take(key string) (value string, ok bool) {

@@ -1,9 +1,11 @@
 package plans_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -53,6 +55,19 @@ func TestTextLeavesDefaultsOut(t *testing.T) {
 		require.NoError(t, err, text)
 		require.Equal(t, want, p.String())
 	}
+}
+
+// A text of very many keys is refused at once.
+func TestTextOfManyKeys(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("quantize_per_tensor x=f32[2] q=s8 qmin=0 qmax=7")
+	for i := range 1_000_000 {
+		fmt.Fprintf(&text, " k%d=1", i)
+	}
+	begin := time.Now()
+	_, err := plans.Parse(text.String())
+	require.ErrorContains(t, err, "is not a key of this op; want x, scale, zero_point, q, ")
+	require.Less(t, time.Since(begin), 10*time.Second)
 }
 
 // Each bad text gives an error that names the op, the key, what came and what
