@@ -1,6 +1,10 @@
 package cpu
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
 
 // MatmulTile is a part of a matrix product: M rows of Input, of K columns,
 // times N columns of Other.
@@ -116,4 +120,4 @@ func matmul[C Compute](t *MatmulTile) {
 	}
 }
 
-func ceilDiv(n, d int64) int64 { return (n + d - 1) / d }
+func ceilDiv(n, d int64) int64 { return tensor.CeilDiv(n, d) }

@@ -132,12 +132,7 @@ func (g geometry) of(n int64) geometry {
 	return g
 }
 
-func ceilDiv(n, d int64) int64 {
-	if n <= 0 {
-		return 0
-	}
-	return (n-1)/d + 1 // d may be as large as a group_size
-}
+func ceilDiv(n, d int64) int64 { return tensor.CeilDiv(n, d) }
 
 const (
 	blockThreads = 256

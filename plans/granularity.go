@@ -124,13 +124,7 @@ func inBlocks(shape, block []int64) grouping {
 	return g
 }
 
-// ceilDiv returns n / d rounded up, for any d of at least 1.
-func ceilDiv(n, d int64) int64 {
-	if n == 0 {
-		return 0
-	}
-	return (n-1)/d + 1
-}
+func ceilDiv(n, d int64) int64 { return tensor.CeilDiv(n, d) }
 
 // roundUp returns the first multiple of a number from n on.
 func roundUp(n, to int64) int64 { return ceilDiv(n, to) * to }

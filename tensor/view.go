@@ -143,6 +143,14 @@ func (v View) Present() bool { return v.DType != None }
 // NumElements is that of the shape.
 func (v View) NumElements() int64 { return NumElements(v.Shape) }
 
+// CeilDiv returns n / d rounded up, 0 for n of at most 0, of any d of at least 1: it does not overflow.
+func CeilDiv(n, d int64) int64 {
+	if n <= 0 {
+		return 0
+	}
+	return (n-1)/d + 1
+}
+
 // NumElements returns the product of a shape's extents (1 for rank 0), or -1
 // where it exceeds 64 bits or an extent is negative.
 func NumElements(shape []int64) int64 {

@@ -139,6 +139,15 @@ func TestNumElements(t *testing.T) {
 	}
 }
 
+func TestCeilDiv(t *testing.T) {
+	for _, c := range [][3]int64{
+		{0, 5, 0}, {1, 5, 1}, {5, 5, 1}, {6, 5, 2}, {-3, 5, 0},
+		{math.MaxInt64, 1, math.MaxInt64}, {math.MaxInt64, 2, 1 << 62}, {3, math.MaxInt64, 1}, {math.MaxInt64, math.MaxInt64, 1},
+	} {
+		require.Equal(t, c[2], tensor.CeilDiv(c[0], c[1]), "%d / %d", c[0], c[1])
+	}
+}
+
 func TestDevices(t *testing.T) {
 	require.Equal(t, "cpu", tensor.Device{}.String())
 	require.Equal(t, "cpu", tensor.Device{Kind: tensor.CPU}.String())

@@ -195,7 +195,8 @@ static int fill(call *c, int i, PyObject *o) {
 int take(call *c, int i, PyObject *o) {
   int failed = fill(c, i, o);
   if (!c->strict) {
-    int differentiated = !failed && i ? wants_gradient(o, &c->args[i].t) : 0; /* the first was asked at once */
+    int ask = !failed && i && !c->recorded; /* the first was asked at once */
+    int differentiated = ask ? wants_gradient(o, &c->args[i].t) : 0;
     if (failed || differentiated) {
       PyErr_Clear();
       c->differentiated = differentiated > 0;

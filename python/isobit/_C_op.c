@@ -49,7 +49,7 @@ static int prepare(call *c, PyObject *const *args, Py_ssize_t nargs) {
                  o->n_in + o->n_attr + o->n_out);
     return -1;
   }
-  if (!c->strict) {
+  if (!c->strict && !c->recorded) {
     int elsewhere = is_plain(args[0]) ? asks_gradient(args[0]) : 0; /* first, since training comes here twice */
     c->differentiated = elsewhere > 0;
     if (!elsewhere) elsewhere = mode_is_active();
@@ -113,6 +113,9 @@ static PyObject *tuple_of(PyObject *const *items, Py_ssize_t n, Py_ssize_t room)
   return tuple;
 }
 
+/* The op whose autograd function this thread has begun, until that calls the op, before all else. */
+static _Thread_local const op *recording;
+
 /* autograd's function of the inputs and, where there are attributes, of all arguments as one: it looks at each. */
 static PyObject *record(call *c, PyObject *const *args, Py_ssize_t nargs) {
   const op *o = c->op;
@@ -120,7 +123,9 @@ static PyObject *record(call *c, PyObject *const *args, Py_ssize_t nargs) {
   if (!function || can_record(c, args, nargs) <= 0) return NULL;
   PyObject *all = tuple_of(args, o->n_in, o->n_in + (o->n_attr > 0)), *whole = NULL;
   if (all && o->n_attr) PyTuple_SetItem(all, o->n_in, whole = tuple_of(args, o->n_in + o->n_attr, o->n_in + o->n_attr));
+  recording = o;
   PyObject *result = all && (whole || !o->n_attr) ? PyObject_Call(function, all, NULL) : NULL;
+  recording = NULL;
   Py_XDECREF(all);
   c->missed = !result && PyErr_ExceptionMatches(torch.elsewhere);
   return result;
@@ -137,6 +142,7 @@ static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
   c.only_shapes = flags & ONLY_SHAPES;
   c.transposed = flags & TRANSPOSED;
   c.missed = c.differentiated = 0;
+  if ((c.recorded = recording == c.op)) recording = NULL;
   c.n = c.op->n_in + c.op->n_out;
   memset(c.present, 0, sizeof c.present);
   memset(c.taken, 0, sizeof c.taken);

@@ -76,6 +76,7 @@ typedef struct {
   op *op;
   int strict, missed; /* missed: answer NotImplemented */
   int differentiated; /* ... since a gradient is wanted */
+  int recorded; /* within autograd's function: gradients and modes were asked for, and none is */
   int only_check; /* nothing is computed */
   int only_shapes; /* tensors have no memory */
   int transposed; /* input 1 is a matrix, of which the transpose is meant */

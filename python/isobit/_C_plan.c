@@ -9,7 +9,7 @@
  * recently used entry of a full set that no thread is running gives way. With
  * this many ways hardly a set is full before half of the table is: each plan
  * that is made again leaves calls behind for Go's collector. */
-enum { SETS = 128, WAYS = 16 };
+enum { SETS = 256, WAYS = 16 };
 static plan_entry table[SETS][WAYS];
 static uint64_t hits, misses, now; /* now: the clock of last uses */
 int threads_told;

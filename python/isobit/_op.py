@@ -40,6 +40,9 @@ class _Library(torch.library.Library):
 
             def kernel(keyset: Any, *args: Any) -> Any:
                 op = OPS[op_name]
+                y = op.at_once(args)
+                if y is not NotImplemented:
+                    return y
                 op.refuse_tangents(args)
                 if op.transform_kernel and is_transformed(args):
                     return op.transform_kernel(*op.complete(args), keyset)
@@ -69,6 +72,7 @@ class Op:
         self.transform_kernel: Callable[..., Any] | None = None  # the autograd kernel within torch.func
         self.batched: Callable[..., Any] | None = None  # see _vmap.register
         self.is_linear = False  # in its first argument, by which alone it has derivatives: forward mode may be nested
+        self.codes = self.signature.codes()
         self.numbers = [i for i, item in enumerate(self.signature.inputs) if item.number]
         self.optional_outputs = any(o.wanted_by >= 0 for o in self.signature.outputs)
         LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides))
@@ -88,14 +92,23 @@ class Op:
 
     def _kernel(self) -> Callable[..., Any]:
         def kernel(*args: Any) -> Any:
-            results = self.checked_run(*self.complete(args))
-            if not self.optional_outputs:
-                return results
-            # A torch op answers the same number of tensors always: one that was
-            # not wanted is empty.
-            return tuple(args[0].new_empty(0, dtype=torch.float32) if y is None else y for y in results)
+            return self._in_full(self.checked_run(*self.complete(args)), args)
 
         return kernel
+
+    def at_once(self, args: tuple[Any, ...]) -> Any:
+        """What the kernel below autograd's gives, where nothing between the two has anything to do: torch's way from one
+        to the other takes longer than many an op. Else NotImplemented."""
+        if self.raw._schema.is_mutable:
+            return NotImplemented
+        y = self.fast(*self.complete(args))
+        return y if y is NotImplemented else self._in_full(y, args)
+
+    def _in_full(self, results: Any, args: tuple[Any, ...]) -> Any:
+        """Results as torch ops have them, always as many: one that was not wanted is empty."""
+        if not self.optional_outputs:
+            return results
+        return tuple(args[0].new_empty(0, dtype=torch.float32) if y is None else y for y in results)
 
     def checked_run(self, *args: Any) -> Any:
         """run, with errors that name arguments as the schema does (quant_min, not qmin) and dtypes as torch does."""
@@ -123,7 +136,7 @@ class Op:
 
     def _packed_in_rows(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Packed codes are read a row at a time: bytes that do not follow one another are copied."""
-        i, dtype = self.signature.codes()
+        i, dtype = self.codes
         if i < 0 or args[dtype] not in PACKED or args[i].dim() == 0 or args[i].stride(-1) == 1:
             return args
         return (*args[:i], args[i].contiguous(), *args[i + 1 :])

@@ -48,7 +48,7 @@ _BACKWARD.linear(_adjoint_of_gradient)
 vmap_fold(_FORWARD, data=(0,))  # size says how many pixels: theta, how many grids
 vmap_fold(_BACKWARD, data=(0,), change=_batched)
 
-_fast = _FORWARD.fast
+_direct = _FORWARD.direct
 
 
 def _check_size(theta: Tensor, size: Sequence[int]) -> None:
@@ -77,17 +77,18 @@ def affine_grid(
     As ``torch.nn.functional.affine_grid``; ``align_corners`` is False unless given, and extents may be 0, which
     torch refuses. Within autocast the grid keeps theta's type: the 8 bits of bfloat16 would misplace pixels of a
     large image."""
+    corners = align_corners is not None and align_corners
+    if out is None and not is_dynamo_compiling():
+        y = _direct(theta, size, corners)
+        if y is not NotImplemented and size[0] == theta.shape[0] and size[1] >= 0:  # the plan knows nothing of these
+            return y
     check_dense("affine_grid", theta=theta)
     if is_traced():  # where extents are tensors
         size = [int(extent) for extent in size]
     _check_size(theta, size)
-    corners = align_corners is not None and align_corners
-    if not is_dynamo_compiling():
-        y = _fast(theta, size, corners, out)
-        if y is not NotImplemented:
-            return y
     if out is not None:
-        return write_out(_FORWARD, out, theta, size, corners)
+        y = NotImplemented if is_dynamo_compiling() else _FORWARD.fast(theta, size, corners, out)
+        return write_out(_FORWARD, out, theta, size, corners) if y is NotImplemented else y
     return _FORWARD.apply(theta, list(size), corners)
 
 
