@@ -271,8 +271,8 @@ row20:
 rows21:
 summed11:
 summed22:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special25
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special25
 
 final23:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -1127,8 +1127,8 @@ row88:
 rows89:
 summed79:
 summed90:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special93
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special93
 
 final91:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -1938,8 +1938,8 @@ row154:
 rows155:
 summed145:
 summed156:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special159
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special159
 
 final157:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -2701,8 +2701,8 @@ row216:
 rows217:
 summed207:
 summed218:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special221
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special221
 
 final219:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -3431,8 +3431,8 @@ row278:
 rows279:
 summed269:
 summed280:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special283
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special283
 
 final281:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -4113,8 +4113,8 @@ row336:
 rows337:
 summed327:
 summed338:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special341
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special341
 
 final339:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -4762,8 +4762,8 @@ row394:
 rows395:
 summed385:
 summed396:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special399
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special399
 
 final397:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -5363,8 +5363,8 @@ row448:
 rows449:
 summed439:
 summed450:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special453
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special453
 
 final451:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -5933,8 +5933,8 @@ row502:
 rows503:
 summed493:
 summed504:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special507
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special507
 
 final505:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -6465,8 +6465,8 @@ row554:
 rows555:
 summed545:
 summed556:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special559
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special559
 
 final557:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -6952,8 +6952,8 @@ row604:
 rows605:
 summed595:
 summed606:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special609
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special609
 
 final607:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -7391,8 +7391,8 @@ row650:
 rows651:
 summed641:
 summed652:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special655
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special655
 
 final653:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -7797,8 +7797,8 @@ row696:
 rows697:
 summed687:
 summed698:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special701
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special701
 
 final699:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -8155,8 +8155,8 @@ row738:
 rows739:
 summed729:
 summed740:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special743
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special743
 
 final741:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -8534,8 +8534,8 @@ row780:
 rows781:
 summed771:
 summed782:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special785
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special785
 
 final783:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -8926,8 +8926,8 @@ row823:
 rows824:
 summed814:
 summed825:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special828
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special828
 
 final826:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -9304,8 +9304,8 @@ row862:
 rows863:
 summed853:
 summed864:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special867
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special867
 
 final865:
 	VMOVUPS Z0, K1, (DX)
@@ -9638,8 +9638,8 @@ row890:
 
 rows891:
 summed892:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special895
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special895
 
 final893:
 	TESTQ     $0x00000004, mode+96(FP)
@@ -10135,8 +10135,8 @@ row936:
 
 rows937:
 summed938:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special941
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special941
 
 final939:
 	TESTQ     $0x00000004, mode+96(FP)
@@ -10588,8 +10588,8 @@ row980:
 
 rows981:
 summed982:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special985
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special985
 
 final983:
 	TESTQ     $0x00000004, mode+96(FP)
@@ -10994,8 +10994,8 @@ row1020:
 
 rows1021:
 summed1022:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special1025
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special1025
 
 final1023:
 	TESTQ     $0x00000004, mode+96(FP)
@@ -11370,8 +11370,8 @@ row1060:
 
 rows1061:
 summed1062:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special1065
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special1065
 
 final1063:
 	TESTQ     $0x00000004, mode+96(FP)
@@ -11709,8 +11709,8 @@ row1098:
 
 rows1099:
 summed1100:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special1103
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special1103
 
 final1101:
 	TESTQ     $0x00000004, mode+96(FP)
@@ -12049,8 +12049,8 @@ row1134:
 
 rows1135:
 summed1136:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special1139
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special1139
 
 final1137:
 	TESTQ     $0x00000004, mode+96(FP)
@@ -12391,8 +12391,8 @@ row1171:
 
 rows1172:
 summed1173:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special1176
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special1176
 
 final1174:
 	TESTQ     $0x00000004, mode+96(FP)
@@ -12701,8 +12701,8 @@ row1204:
 
 rows1205:
 summed1206:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special1209
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special1209
 
 final1207:
 	VMOVUPS Z0, K1, (DX)
@@ -15519,8 +15519,8 @@ row20:
 rows21:
 summed11:
 summed22:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special25
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special25
 
 final23:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -15954,8 +15954,8 @@ row48:
 rows49:
 summed39:
 summed50:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special53
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special53
 
 final51:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -16368,8 +16368,8 @@ row76:
 rows77:
 summed67:
 summed78:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special81
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special81
 
 final79:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -16765,8 +16765,8 @@ row104:
 rows105:
 summed95:
 summed106:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special109
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special109
 
 final107:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -17145,8 +17145,8 @@ row132:
 rows133:
 summed123:
 summed134:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special137
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special137
 
 final135:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -17508,8 +17508,8 @@ row160:
 rows161:
 summed151:
 summed162:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special165
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special165
 
 final163:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -17854,8 +17854,8 @@ row188:
 rows189:
 summed179:
 summed190:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special193
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special193
 
 final191:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -18183,8 +18183,8 @@ row216:
 rows217:
 summed207:
 summed218:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special221
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special221
 
 final219:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -18497,8 +18497,8 @@ row244:
 rows245:
 summed235:
 summed246:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special249
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special249
 
 final247:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -18796,8 +18796,8 @@ row272:
 rows273:
 summed263:
 summed274:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special277
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special277
 
 final275:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -19074,8 +19074,8 @@ row300:
 rows301:
 summed291:
 summed302:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special305
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special305
 
 final303:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -19335,8 +19335,8 @@ row328:
 rows329:
 summed319:
 summed330:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special333
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special333
 
 final331:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -19579,8 +19579,8 @@ row356:
 rows357:
 summed347:
 summed358:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special361
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special361
 
 final359:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -19806,8 +19806,8 @@ row384:
 rows385:
 summed375:
 summed386:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special389
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special389
 
 final387:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -20070,8 +20070,8 @@ row412:
 rows413:
 summed403:
 summed414:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special417
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special417
 
 final415:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -20369,8 +20369,8 @@ row443:
 rows444:
 summed434:
 summed445:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special448
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special448
 
 final446:
 	TESTQ     $0x00000004, mode+80(FP)
@@ -20677,8 +20677,8 @@ row470:
 rows471:
 summed461:
 summed472:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special475
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special475
 
 final473:
 	VMOVUPD Z0, K1, (DX)
@@ -20904,8 +20904,8 @@ row494:
 
 rows495:
 summed496:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special499
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special499
 
 final497:
 	TESTQ     $0x00000004, mode+96(FP)
@@ -21168,8 +21168,8 @@ row516:
 
 rows517:
 summed518:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special521
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special521
 
 final519:
 	TESTQ     $0x00000004, mode+96(FP)
@@ -21412,8 +21412,8 @@ row538:
 
 rows539:
 summed540:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special543
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special543
 
 final541:
 	TESTQ     $0x00000004, mode+96(FP)
@@ -21640,8 +21640,8 @@ row560:
 
 rows561:
 summed562:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special565
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special565
 
 final563:
 	TESTQ     $0x00000004, mode+96(FP)
@@ -21854,8 +21854,8 @@ row582:
 
 rows583:
 summed584:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special587
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special587
 
 final585:
 	TESTQ     $0x00000004, mode+96(FP)
@@ -22054,8 +22054,8 @@ row604:
 
 rows605:
 summed606:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special609
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special609
 
 final607:
 	TESTQ     $0x00000004, mode+96(FP)
@@ -22279,8 +22279,8 @@ row626:
 
 rows627:
 summed628:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special631
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special631
 
 final629:
 	TESTQ     $0x00000004, mode+96(FP)
@@ -22528,8 +22528,8 @@ row651:
 
 rows652:
 summed653:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special656
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special656
 
 final654:
 	TESTQ     $0x00000004, mode+96(FP)
@@ -22768,8 +22768,8 @@ row672:
 
 rows673:
 summed674:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special677
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special677
 
 final675:
 	VMOVUPD Z0, K1, (DX)
@@ -25190,8 +25190,8 @@ row21:
 rows22:
 summed11:
 summed23:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special26
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special26
 
 final24:
 	VPTESTMD  Z2, Z6, K2
@@ -26008,8 +26008,8 @@ row69:
 rows70:
 summed59:
 summed71:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special74
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special74
 
 final72:
 	VPTESTMD  Z2, Z6, K2
@@ -26738,8 +26738,8 @@ row114:
 rows115:
 summed104:
 summed116:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special119
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special119
 
 final117:
 	VPTESTMD  Z2, Z6, K2
@@ -27389,8 +27389,8 @@ row157:
 rows158:
 summed147:
 summed159:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special162
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special162
 
 final160:
 	VPTESTMD  Z2, Z6, K2
@@ -27963,8 +27963,8 @@ row198:
 rows199:
 summed188:
 summed200:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special203
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special203
 
 final201:
 	VPTESTMD  Z2, Z6, K2
@@ -28465,8 +28465,8 @@ row238:
 rows239:
 summed228:
 summed240:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special243
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special243
 
 final241:
 	VPTESTMD  Z2, Z6, K2
@@ -28879,8 +28879,8 @@ row275:
 rows276:
 summed265:
 summed277:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special280
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special280
 
 final278:
 	VPTESTMD  Z2, Z6, K2
@@ -29294,8 +29294,8 @@ row311:
 rows312:
 summed301:
 summed313:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special316
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special316
 
 final314:
 	VPTESTMD  Z2, Z6, K2
@@ -29696,8 +29696,8 @@ row345:
 rows346:
 summed335:
 summed347:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special350
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special350
 
 final348:
 	VPTESTMD      Z2, Z6, K2
@@ -30145,8 +30145,8 @@ row380:
 rows381:
 summed370:
 summed382:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special385
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special385
 
 final383:
 	VPTESTMD  Z2, Z6, K2
@@ -30613,8 +30613,8 @@ row413:
 rows414:
 summed403:
 summed415:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special418
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special418
 
 final416:
 	VPTESTMD  Z2, Z6, K3
@@ -31067,8 +31067,8 @@ row441:
 
 rows442:
 summed443:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special446
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special446
 
 final444:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
@@ -31416,8 +31416,8 @@ row470:
 
 rows471:
 summed472:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special475
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special475
 
 final473:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
@@ -31733,8 +31733,8 @@ row498:
 
 rows499:
 summed500:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special503
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special503
 
 final501:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
@@ -32020,8 +32020,8 @@ row524:
 
 rows525:
 summed526:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special529
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special529
 
 final527:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
@@ -32286,8 +32286,8 @@ row550:
 
 rows551:
 summed552:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special555
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special555
 
 final553:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
@@ -32529,8 +32529,8 @@ row575:
 
 rows576:
 summed577:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special580
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special580
 
 final578:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
@@ -32791,8 +32791,8 @@ row599:
 
 rows600:
 summed601:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special604
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special604
 
 final602:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
@@ -33070,8 +33070,8 @@ row625:
 
 rows626:
 summed627:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special630
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special630
 
 final628:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K1
@@ -33333,8 +33333,8 @@ row647:
 
 rows648:
 summed649:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special652
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special652
 
 final650:
 	VPTESTMD.BCST all32_10000<>+0(SB), Z0, K2
@@ -36354,8 +36354,8 @@ row21:
 rows22:
 summed11:
 summed23:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special26
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special26
 
 final24:
 	VCVTPS2PH $0x00, Z0, Y16
@@ -37040,8 +37040,8 @@ row69:
 rows70:
 summed59:
 summed71:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special74
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special74
 
 final72:
 	VCVTPS2PH $0x00, Z0, Y15
@@ -37691,8 +37691,8 @@ row116:
 rows117:
 summed106:
 summed118:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special121
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special121
 
 final119:
 	VCVTPS2PH $0x00, Z0, Y14
@@ -38308,8 +38308,8 @@ row161:
 rows162:
 summed151:
 summed163:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special166
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special166
 
 final164:
 	VCVTPS2PH $0x00, Z0, Y13
@@ -38899,8 +38899,8 @@ row206:
 rows207:
 summed196:
 summed208:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special211
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special211
 
 final209:
 	VCVTPS2PH $0x00, Z0, Y12
@@ -39456,8 +39456,8 @@ row249:
 rows250:
 summed239:
 summed251:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special254
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special254
 
 final252:
 	VCVTPS2PH $0x00, Z0, Y11
@@ -39987,8 +39987,8 @@ row292:
 rows293:
 summed282:
 summed294:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special297
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special297
 
 final295:
 	VCVTPS2PH $0x00, Z0, Y10
@@ -40484,8 +40484,8 @@ row333:
 rows334:
 summed323:
 summed335:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special338
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special338
 
 final336:
 	VCVTPS2PH $0x00, Z0, Y9
@@ -40957,8 +40957,8 @@ row374:
 rows375:
 summed364:
 summed376:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special379
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special379
 
 final377:
 	VCVTPS2PH $0x00, Z0, Y16
@@ -41403,8 +41403,8 @@ row414:
 rows415:
 summed404:
 summed416:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special419
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special419
 
 final417:
 	VCVTPS2PH $0x00, Z0, Y7
@@ -41814,8 +41814,8 @@ row453:
 rows454:
 summed443:
 summed455:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special458
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special458
 
 final456:
 	VCVTPS2PH $0x00, Z0, Y6
@@ -42191,8 +42191,8 @@ row490:
 rows491:
 summed480:
 summed492:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special495
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special495
 
 final493:
 	VCVTPS2PH $0x00, Z0, Y5
@@ -42542,8 +42542,8 @@ row527:
 rows528:
 summed517:
 summed529:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special532
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special532
 
 final530:
 	VCVTPS2PH $0x00, Z0, Y4
@@ -42859,8 +42859,8 @@ row562:
 rows563:
 summed552:
 summed564:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special567
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special567
 
 final565:
 	VCVTPS2PH $0x00, Z0, Y3
@@ -43219,8 +43219,8 @@ row597:
 rows598:
 summed587:
 summed599:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special602
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special602
 
 final600:
 	VCVTPS2PH $0x00, Z0, Y2
@@ -43648,8 +43648,8 @@ row634:
 rows635:
 summed624:
 summed636:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special639
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special639
 
 final637:
 	VCVTPS2PH $0x00, Z0, Y1
@@ -44091,8 +44091,8 @@ row667:
 rows668:
 summed657:
 summed669:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special672
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special672
 
 final670:
 	VCVTPS2PH $0x00, Z0, Y1
@@ -44433,8 +44433,8 @@ row695:
 
 rows696:
 summed697:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special700
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special700
 
 final698:
 	VCVTPS2PH $0x00, Z0, Y8
@@ -44722,8 +44722,8 @@ row724:
 
 rows725:
 summed726:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special729
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special729
 
 final727:
 	VCVTPS2PH $0x00, Z0, Y7
@@ -44987,8 +44987,8 @@ row752:
 
 rows753:
 summed754:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special757
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special757
 
 final755:
 	VCVTPS2PH $0x00, Z0, Y6
@@ -45229,8 +45229,8 @@ row778:
 
 rows779:
 summed780:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special783
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special783
 
 final781:
 	VCVTPS2PH $0x00, Z0, Y5
@@ -45458,8 +45458,8 @@ row804:
 
 rows805:
 summed806:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special809
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special809
 
 final807:
 	VCVTPS2PH $0x00, Z0, Y8
@@ -45671,8 +45671,8 @@ row829:
 
 rows830:
 summed831:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special834
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special834
 
 final832:
 	VCVTPS2PH $0x00, Z0, Y3
@@ -45905,8 +45905,8 @@ row853:
 
 rows854:
 summed855:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special858
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special858
 
 final856:
 	VCVTPS2PH $0x00, Z0, Y2
@@ -46162,8 +46162,8 @@ row879:
 
 rows880:
 summed881:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special884
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special884
 
 final882:
 	VCVTPS2PH $0x00, Z0, Y1
@@ -46409,8 +46409,8 @@ row901:
 
 rows902:
 summed903:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special906
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special906
 
 final904:
 	VCVTPS2PH $0x00, Z0, Y1
@@ -49199,8 +49199,8 @@ row19:
 rows20:
 summed10:
 summed21:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special24
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special24
 
 final22:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -49971,8 +49971,8 @@ row81:
 rows82:
 summed72:
 summed83:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special86
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special86
 
 final84:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -50711,8 +50711,8 @@ row143:
 rows144:
 summed134:
 summed145:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special148
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special148
 
 final146:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -51401,8 +51401,8 @@ row201:
 rows202:
 summed192:
 summed203:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special206
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special206
 
 final204:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -52059,8 +52059,8 @@ row259:
 rows260:
 summed250:
 summed261:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special264
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special264
 
 final262:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -52667,8 +52667,8 @@ row313:
 rows314:
 summed304:
 summed315:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special318
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special318
 
 final316:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -53245,8 +53245,8 @@ row367:
 rows368:
 summed358:
 summed369:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special372
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special372
 
 final370:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -53783,8 +53783,8 @@ row419:
 rows420:
 summed410:
 summed421:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special424
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special424
 
 final422:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -54277,8 +54277,8 @@ row469:
 rows470:
 summed460:
 summed471:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special474
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special474
 
 final472:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -54721,8 +54721,8 @@ row515:
 rows516:
 summed506:
 summed517:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special520
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special520
 
 final518:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -55133,8 +55133,8 @@ row561:
 rows562:
 summed552:
 summed563:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special566
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special566
 
 final564:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -55495,8 +55495,8 @@ row603:
 rows604:
 summed594:
 summed605:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special608
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special608
 
 final606:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -55879,8 +55879,8 @@ row645:
 rows646:
 summed636:
 summed647:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special650
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special650
 
 final648:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -56274,8 +56274,8 @@ row688:
 rows689:
 summed679:
 summed690:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special693
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special693
 
 final691:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -56690,8 +56690,8 @@ row727:
 rows728:
 summed718:
 summed729:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special732
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special732
 
 final730:
 	LEAQ         (DX), BX
@@ -57111,8 +57111,8 @@ row766:
 
 rows767:
 summed768:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special771
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special771
 
 final769:
 	TESTQ   $0x00000004, mode+96(FP)
@@ -57623,8 +57623,8 @@ row812:
 
 rows813:
 summed814:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special817
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special817
 
 final815:
 	TESTQ   $0x00000004, mode+96(FP)
@@ -58038,8 +58038,8 @@ row852:
 
 rows853:
 summed854:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special857
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special857
 
 final855:
 	TESTQ   $0x00000004, mode+96(FP)
@@ -58430,8 +58430,8 @@ row890:
 
 rows891:
 summed892:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special895
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special895
 
 final893:
 	TESTQ   $0x00000004, mode+96(FP)
@@ -58808,8 +58808,8 @@ row927:
 
 rows928:
 summed929:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special932
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special932
 
 final930:
 	TESTQ   $0x00000004, mode+96(FP)
@@ -60678,8 +60678,8 @@ row19:
 rows20:
 summed10:
 summed21:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special24
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special24
 
 final22:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -61063,8 +61063,8 @@ row47:
 rows48:
 summed38:
 summed49:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special52
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special52
 
 final50:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -61433,8 +61433,8 @@ row75:
 rows76:
 summed66:
 summed77:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special80
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special80
 
 final78:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -61786,8 +61786,8 @@ row103:
 rows104:
 summed94:
 summed105:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special108
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special108
 
 final106:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -62124,8 +62124,8 @@ row131:
 rows132:
 summed122:
 summed133:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special136
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special136
 
 final134:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -62445,8 +62445,8 @@ row159:
 rows160:
 summed150:
 summed161:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special164
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special164
 
 final162:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -62753,8 +62753,8 @@ row187:
 rows188:
 summed178:
 summed189:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special192
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special192
 
 final190:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -63046,8 +63046,8 @@ row215:
 rows216:
 summed206:
 summed217:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special220
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special220
 
 final218:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -63320,8 +63320,8 @@ row243:
 rows244:
 summed234:
 summed245:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special248
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special248
 
 final246:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -63577,8 +63577,8 @@ row271:
 rows272:
 summed262:
 summed273:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special276
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special276
 
 final274:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -63819,8 +63819,8 @@ row299:
 rows300:
 summed290:
 summed301:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special304
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special304
 
 final302:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -64044,8 +64044,8 @@ row327:
 rows328:
 summed318:
 summed329:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special332
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special332
 
 final330:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -64308,8 +64308,8 @@ row355:
 rows356:
 summed346:
 summed357:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special360
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special360
 
 final358:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -64607,8 +64607,8 @@ row386:
 rows387:
 summed377:
 summed388:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special391
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special391
 
 final389:
 	TESTQ   $0x00000004, mode+80(FP)
@@ -64922,8 +64922,8 @@ row413:
 rows414:
 summed404:
 summed415:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special418
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special418
 
 final416:
 	LEAQ         (DX), BX
@@ -65214,8 +65214,8 @@ row440:
 
 rows441:
 summed442:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special445
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special445
 
 final443:
 	TESTQ   $0x00000004, mode+96(FP)
@@ -65493,8 +65493,8 @@ row462:
 
 rows463:
 summed464:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special467
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special467
 
 final465:
 	TESTQ   $0x00000004, mode+96(FP)
@@ -65729,8 +65729,8 @@ row484:
 
 rows485:
 summed486:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special489
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special489
 
 final487:
 	TESTQ   $0x00000004, mode+96(FP)
@@ -65985,8 +65985,8 @@ row506:
 
 rows507:
 summed508:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special511
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special511
 
 final509:
 	TESTQ   $0x00000004, mode+96(FP)
@@ -66259,8 +66259,8 @@ row531:
 
 rows532:
 summed533:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special536
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special536
 
 final534:
 	TESTQ   $0x00000004, mode+96(FP)
@@ -67723,8 +67723,8 @@ row20:
 rows21:
 summed10:
 summed22:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special25
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special25
 
 final23:
 	VPSRLD    $0x10, Y0, Y12
@@ -68382,8 +68382,8 @@ row63:
 rows64:
 summed53:
 summed65:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special68
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special68
 
 final66:
 	VPSRLD    $0x10, Y0, Y10
@@ -68964,8 +68964,8 @@ row104:
 rows105:
 summed94:
 summed106:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special109
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special109
 
 final107:
 	VPSRLD    $0x10, Y0, Y8
@@ -69473,8 +69473,8 @@ row144:
 rows145:
 summed134:
 summed146:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special149
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special149
 
 final147:
 	VPSRLD    $0x10, Y0, Y6
@@ -69894,8 +69894,8 @@ row181:
 rows182:
 summed171:
 summed183:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special186
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special186
 
 final184:
 	VPSRLD    $0x10, Y0, Y4
@@ -70318,8 +70318,8 @@ row217:
 rows218:
 summed207:
 summed219:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special222
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special222
 
 final220:
 	VPSRLD    $0x10, Y0, Y2
@@ -70743,8 +70743,8 @@ row251:
 rows252:
 summed241:
 summed253:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special256
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special256
 
 final254:
 	VPSRLD       $0x10, Y0, Y2
@@ -71204,8 +71204,8 @@ row286:
 rows287:
 summed276:
 summed288:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special291
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special291
 
 final289:
 	VPSRLD       $0x10, Y0, Y1
@@ -71757,8 +71757,8 @@ row319:
 rows320:
 summed309:
 summed321:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special324
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special324
 
 final322:
 	VPSRLD       $0x10, Y0, Y3
@@ -72243,8 +72243,8 @@ row352:
 
 rows353:
 summed354:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special357
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special357
 
 final355:
 	VPSRLD    $0x10, Y0, Y8
@@ -72604,8 +72604,8 @@ row381:
 
 rows382:
 summed383:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special386
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special386
 
 final384:
 	VPSRLD    $0x10, Y0, Y6
@@ -72897,8 +72897,8 @@ row407:
 
 rows408:
 summed409:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special412
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special412
 
 final410:
 	VPSRLD    $0x10, Y0, Y4
@@ -73195,8 +73195,8 @@ row432:
 
 rows433:
 summed434:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special437
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special437
 
 final435:
 	VPSRLD    $0x10, Y0, Y2
@@ -73489,8 +73489,8 @@ row458:
 
 rows459:
 summed460:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special463
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special463
 
 final461:
 	VPSRLD       $0x10, Y0, Y1
@@ -75533,8 +75533,8 @@ row20:
 rows21:
 summed10:
 summed22:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special25
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special25
 
 final23:
 	VCVTPS2PH $0x00, Y0, X0
@@ -76141,8 +76141,8 @@ row65:
 rows66:
 summed55:
 summed67:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special70
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special70
 
 final68:
 	VCVTPS2PH $0x00, Y0, X0
@@ -76723,8 +76723,8 @@ row110:
 rows111:
 summed100:
 summed112:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special115
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special115
 
 final113:
 	VCVTPS2PH $0x00, Y0, X0
@@ -77273,8 +77273,8 @@ row153:
 rows154:
 summed143:
 summed155:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special158
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special158
 
 final156:
 	VCVTPS2PH $0x00, Y0, X0
@@ -77798,8 +77798,8 @@ row196:
 rows197:
 summed186:
 summed198:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special201
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special201
 
 final199:
 	VCVTPS2PH $0x00, Y0, X0
@@ -78289,8 +78289,8 @@ row237:
 rows238:
 summed227:
 summed239:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special242
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special242
 
 final240:
 	VCVTPS2PH $0x00, Y0, X0
@@ -78756,8 +78756,8 @@ row278:
 rows279:
 summed268:
 summed280:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special283
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special283
 
 final281:
 	VCVTPS2PH $0x00, Y0, X0
@@ -79198,8 +79198,8 @@ row318:
 rows319:
 summed308:
 summed320:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special323
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special323
 
 final321:
 	VCVTPS2PH $0x00, Y0, X0
@@ -79606,8 +79606,8 @@ row357:
 rows358:
 summed347:
 summed359:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special362
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special362
 
 final360:
 	VCVTPS2PH $0x00, Y0, X0
@@ -79980,8 +79980,8 @@ row394:
 rows395:
 summed384:
 summed396:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special399
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special399
 
 final397:
 	VCVTPS2PH $0x00, Y0, X0
@@ -80328,8 +80328,8 @@ row431:
 rows432:
 summed421:
 summed433:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special436
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special436
 
 final434:
 	VCVTPS2PH $0x00, Y0, X0
@@ -80644,8 +80644,8 @@ row466:
 rows467:
 summed456:
 summed468:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special471
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special471
 
 final469:
 	VCVTPS2PH $0x00, Y0, X0
@@ -81004,8 +81004,8 @@ row501:
 rows502:
 summed491:
 summed503:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special506
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special506
 
 final504:
 	VCVTPS2PH $0x00, Y0, X0
@@ -81433,8 +81433,8 @@ row538:
 rows539:
 summed528:
 summed540:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special543
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special543
 
 final541:
 	VCVTPS2PH $0x00, Y0, X0
@@ -81950,8 +81950,8 @@ row571:
 rows572:
 summed561:
 summed573:
-	TESTQ $0x000000cb, mode+80(FP)
-	JNE   special576
+	CMPQ mode+80(FP), $0x00000000
+	JNE  special576
 
 final574:
 	VCVTPS2PH $0x00, Y0, X0
@@ -82382,8 +82382,8 @@ row604:
 
 rows605:
 summed606:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special609
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special609
 
 final607:
 	VCVTPS2PH $0x00, Y0, X0
@@ -82675,8 +82675,8 @@ row633:
 
 rows634:
 summed635:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special638
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special638
 
 final636:
 	VCVTPS2PH $0x00, Y0, X0
@@ -82918,8 +82918,8 @@ row659:
 
 rows660:
 summed661:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special664
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special664
 
 final662:
 	VCVTPS2PH $0x00, Y0, X0
@@ -83178,8 +83178,8 @@ row684:
 
 rows685:
 summed686:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special689
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special689
 
 final687:
 	VCVTPS2PH $0x00, Y0, X0
@@ -83449,8 +83449,8 @@ row710:
 
 rows711:
 summed712:
-	TESTQ $0x000000cb, mode+96(FP)
-	JNE   special715
+	CMPQ mode+96(FP), $0x00000000
+	JNE  special715
 
 final713:
 	VCVTPS2PH $0x00, Y0, X0

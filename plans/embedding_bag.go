@@ -1,6 +1,8 @@
 package plans
 
 import (
+	"unsafe"
+
 	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -165,18 +167,31 @@ func (b *bags) listAll(sums *rowSums, factors *tensor.View) {
 // leaveOut leaves out of listAll's lists what is not kept: order and factors are
 // memory for them, where they may lie already.
 func (b *bags) leaveOut(sums *rowSums, order []int64, factors cpu.Span) {
+	switch from, to, n := sums.factors.P, factors.P, len(sums.order); {
+	case sums.sources != nil:
+		keep(b, sums, order, sums.sources, sums.sources)
+	case from == nil || n == 0:
+		keep[uint16](b, sums, order, nil, nil)
+	case factors.DType.Size() == 8:
+		keep(b, sums, order, unsafe.Slice((*uint64)(from), n), unsafe.Slice((*uint64)(to), n))
+	case factors.DType.Size() == 4:
+		keep(b, sums, order, unsafe.Slice((*uint32)(from), n), unsafe.Slice((*uint32)(to), n))
+	default:
+		keep(b, sums, order, unsafe.Slice((*uint16)(from), n), unsafe.Slice((*uint16)(to), n))
+	}
+	sums.factors = factors
+}
+
+// keep moves the kept indices to order, and what is beside them, unless that is nil, to other memory.
+func keep[T int64 | uint64 | uint32 | uint16](b *bags, sums *rowSums, order []int64, beside, to []T) {
 	rows, padding, kept, begin := uint64(b.rows), b.padding, int64(0), int64(0)
-	from, values := sums.order, sums.factors
 	for bag := range b.count {
 		end := sums.start[bag+1]
 		sums.start[bag] = kept
-		for i, row := range from[begin:end] {
+		for i, row := range sums.order[begin:end] {
 			order[kept] = row // another takes the place of one that is not kept: a jump would be hard to predict
-			if sums.sources != nil {
-				sums.sources[kept] = begin + int64(i)
-			}
-			if values.P != nil {
-				copyElement(factors.At(kept), values.At(begin+int64(i)))
+			if beside != nil {
+				to[kept] = beside[begin+int64(i)]
 			}
 			one := int64(1)
 			if uint64(row) >= rows {
@@ -190,5 +205,5 @@ func (b *bags) leaveOut(sums *rowSums, order []int64, factors cpu.Span) {
 		begin = end
 	}
 	sums.start[b.count] = kept
-	sums.order, sums.factors = order[:kept], factors
+	sums.order = order[:kept]
 }

@@ -39,12 +39,12 @@ func SetParallelCost(cost int64) (restore func()) {
 	return func() { parallelCost, hostParallelCost = own, host }
 }
 
-// SetReadyRows sets how many rows of a table of codes have their parameters converted for each that is named, and returns
-// a function that restores it.
-func SetReadyRows(n int64) (restore func()) {
-	before := readyRows
-	readyRows = n
-	return func() { readyRows = before }
+// SetReadyRows sets of how many rows of a table of codes parameters are converted for each row that is named, and returns a
+// function that restores it.
+func SetReadyRows(n float64) (restore func()) {
+	one, shared := readyRows, sharedReadyRows
+	readyRows, sharedReadyRows = n, n
+	return func() { readyRows, sharedReadyRows = one, shared }
 }
 
 // SetStreamFrom sets the size from which outputs are stored around the caches,

@@ -14,11 +14,14 @@ type readyParameters struct {
 	codes   tensor.DType
 	makes   [2]bool // scales, zero points
 	at, n   int64   // where in the workspace, and of how many groups
+	cost    int64   // of the sums
+	shared  bool    // also where threads share them
 	convert job
 }
 
-// readyRows is of how many rows of a table for each that is named parameters are converted: copies take longer. Tests lower it.
-var readyRows int64 = 2
+// Of so many rows of a table for each that is named parameters are converted, since copies take longer: where one thread does
+// all, and where several read what one of them wrote, line by line. Tests set them.
+var readyRows, sharedReadyRows = 2., 1. / 8
 
 // newReadyParameters returns nil where kernels read parameters as they are, or where named rows are few.
 func newReadyParameters(pl *plan) *readyParameters {
@@ -29,11 +32,12 @@ func newReadyParameters(pl *plan) *readyParameters {
 			pl.workspace += int32Bytes(r.n)
 		}
 	}
-	compute, named := p.DType("y").Compute(), tensor.NumElements(p.Shape("indices"))
-	if pl.workspace == r.at || compute != tensor.F32 || p.word("mode") == "max" || p.Shape("weight")[0] > readyRows*named {
+	compute, rows, named := p.DType("y").Compute(), float64(p.Shape("weight")[0]), float64(tensor.NumElements(p.Shape("indices")))
+	if pl.workspace == r.at || compute != tensor.F32 || p.word("mode") == "max" || rows > readyRows*named {
 		pl.workspace = r.at
 		return nil
 	}
+	r.cost, r.shared = tensor.NumElements(p.Shape("indices"))*p.Shape("weight")[1], rows <= sharedReadyRows*named
 	r.kernels, r.convert = pickSupport(cpu.ParamRows, cpu.Types{Compute: compute}), r.part
 	return r
 }
@@ -54,6 +58,9 @@ func (r *readyParameters) parameters(c *call) (from [2]*tensor.View, to [2][]flo
 // run makes those that lie one after the other.
 func (r *readyParameters) run(c *call, w *cpu.WeightRows) {
 	from, to := r.parameters(c)
+	if !r.shared && c.parts(r.cost, 1) > 1 {
+		return
+	}
 	for i, makes := range r.makes {
 		if makes && !from[i].IsContiguous() {
 			return

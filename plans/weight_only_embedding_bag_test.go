@@ -66,7 +66,7 @@ func TestBagsOfCodes(t *testing.T) {
 						"weight_only_embedding_bag weight=%s[40,%d] indices=i64[%d] offsets=i64[%d] weight_scale=%s weight_zero_point=%s group_size=%d padding_idx=3 %s",
 						codes, size.columns, size.indices, size.bags, scales[seed%len(scales)], zero, size.group, keys[seed%len(keys)]))
 					require.NoError(t, err)
-					want, restore := defined(t, c), plans.SetReadyRows(int64(seed/2%2))
+					want, restore := defined(t, c), plans.SetReadyRows(float64(seed/2%2))
 					for _, row := range rowsFor(c) {
 						for _, memory := range []testcase.Memory{testcase.EndsPage, testcase.BeginsPage} {
 							same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}, Memory: memory}, want, row)
@@ -85,6 +85,7 @@ func TestBagsOfCodes(t *testing.T) {
 // Parameters that several jobs convert, and those that lie apart, which none does.
 func TestBagsOfManyParameters(t *testing.T) {
 	defer plans.SetParallelCost(1)()
+	defer plans.SetReadyRows(2)()
 	c, err := testcase.NewCase(testcase.NewSource(1, testcase.Small),
 		"weight_only_embedding_bag weight=s8[3000,60] indices=i64[50,30] weight_scale=f16 weight_zero_point=i64 group_size=2 mode=sum")
 	require.NoError(t, err)
@@ -186,7 +187,7 @@ func TestBagsOfCodesRoundTerms(t *testing.T) {
 				}
 				want := defined(t, c)
 				for _, row := range rowsFor(c) {
-					for _, ready := range []int64{0, 1} {
+					for _, ready := range []float64{0, 1} {
 						restore := plans.SetReadyRows(ready)
 						same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}}, want, row)
 						restore()

@@ -15,7 +15,11 @@ func (s *rowSum) finish(sum value, empty string) {
 	if few := s.shifted.few; few != nil && s.codes != nil {
 		s.emit("VPERMPS", sum[0], few.codes.down, sum[0])
 	}
-	branch(s.c.TESTQ, operand.U32(sumFinish), s.param("mode"), s.c.JNE, special)
+	if s.codes != nil { // whose modes say how they are read, too
+		branch(s.c.TESTQ, operand.U32(sumFinish), s.param("mode"), s.c.JNE, special)
+	} else {
+		branch(s.c.CMPQ, s.param("mode"), operand.U32(0), s.c.JNE, special)
+	}
 	s.c.Label(final)
 	s.round(sum)
 	s.c.Label(stored)
