@@ -30,7 +30,25 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
     Raises, before a part is replaced: ValueError for a part whose weight a hook computes anew for each forward (pruning,
     the old weight_norm), or changes its values after they were fake-quantized (such a forward hook is called once more
     to see), or has codes of more than 8 bits; TypeError for a part with a forward that its served form would not have,
-    that torch.compile wraps, or that fully_shard split."""
+    that torch.compile wraps, or that fully_shard split.
+
+    C, C++ and Go serve the tensors of its state_dict by problems (OPS.md), here those of a layer of M rows of input:
+
+    =========  ============================================================================================
+    product    problems, and from where their arguments are
+    =========  ============================================================================================
+    integer    dynamic_quantize_per_token x=f32[M,K] q=s8 qmin=-128 qmax=127, or, where the activation has a fixed scale,
+               quantize_per_tensor x=f32[M,K] zero_point=none q=s8 qmin=-128 qmax=127, with that scale for each row; then
+               quantized_linear x=s8[M,K] weight=s8[N,K]: weight.codes, weight.scale, bias
+    codes      fake_quantize_per_tensor x=f32[M,K] qmin=0 qmax=255, where the activation is quantized, by
+               activation_fake_quantizer.scale and zero_point; then
+               weight_only_linear x=f32[M,K] weight=s4[N,K] group_size=G: weight.codes, weight.scale and zero_point as
+               [N, ceil(K/G)], G being K where a row has one scale
+    embedding  weight_only_embedding_bag weight=s4[V,D] indices=i64[M,1] group_size=G mode=sum: weight.codes and so on
+    =========  ============================================================================================
+
+    A layer prints its product and its bounds. ``ISOBIT_VERBOSE=1`` has a process that loads the model and calls it once
+    print every problem that it runs."""
     check_module("convert", module)
     check_kinds("convert", "b", inplace=inplace)
     for part in module.modules():

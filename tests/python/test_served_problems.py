@@ -1,0 +1,108 @@
+"""What convert's docstring says of serving from C, C++ and Go: problems over the tensors of a state_dict."""
+
+import os
+import subprocess
+import sys
+
+import isobit
+import pytest
+import torch
+from isobit.nn import FakeQuantize, convert, prepare
+from kit import assert_same, draw
+from nn_models import INT8, TOKENS
+
+M, N, K, V, D = 5, 6, 20, 9, 12
+
+
+def run(problem, *arguments):
+    *inputs, output = arguments
+    isobit.Plan(problem).run(*inputs, *(output if isinstance(output, tuple) else (output,)))
+
+
+def dynamic(x, state):
+    q, scale = torch.empty(M, K, dtype=torch.int8), torch.empty(M)
+    run(f"dynamic_quantize_per_token x=f32[{M},{K}] q=s8 qmin=-128 qmax=127", x, (q, scale, None))
+    return q, scale
+
+
+def fixed(x, state):
+    q, scale = torch.empty(M, K, dtype=torch.int8), state["activation_fake_quantizer.scale"]
+    run(f"quantize_per_tensor x=f32[{M},{K}] zero_point=none q=s8 qmin=-128 qmax=127", x, scale, None, q)
+    return q, scale.expand(M)
+
+
+def integer(codes_of):
+    def serve(x, state):
+        q, scale = codes_of(x, state)
+        y, weight = torch.empty(M, N), (state["weight.codes"], state["weight.scale"])
+        run(f"quantized_linear x=s8[{M},{K}] weight=s8[{N},{K}]", q, scale, *weight, state["bias"], y)
+        return y
+
+    return serve
+
+
+def codes(dtype, size, quantized):
+    def serve(x, state):
+        if quantized:
+            y, name = torch.empty_like(x), "activation_fake_quantizer"
+            parameters = state[f"{name}.scale"], state[f"{name}.zero_point"]
+            run(f"fake_quantize_per_tensor x=f32[{M},{K}] qmin=0 qmax=255", x, *parameters, y)
+            x = y
+        y, scale = torch.empty(M, N), state["weight.scale"].reshape(N, -1)
+        problem = f"weight_only_linear x=f32[{M},{K}] weight={dtype}[{N},{K}] group_size={size}"
+        run(problem, x, state["weight.codes"], scale, None, state["bias"], y)
+        return y
+
+    return serve
+
+
+SYMMETRIC = FakeQuantize.with_args(dtype=torch.qint8, qscheme=torch.per_tensor_symmetric)
+AFFINE = FakeQuantize.with_args(dtype=torch.quint8)
+INT4 = {"dtype": "int4", "group_size": 8}
+LAYERS = {
+    "dynamic": ((INT8, TOKENS), integer(dynamic)),
+    "fixed": ((INT8, SYMMETRIC), integer(fixed)),
+    "affine": ((INT8, AFFINE), codes("s8", K, True)),
+    "int4": ((INT4, None), codes("s4", 8, False)),
+}
+
+
+def served_layer(name):
+    torch.manual_seed(0)
+    layer = prepare(torch.nn.Linear(K, N), *LAYERS[name][0])
+    layer(draw(M, K))
+    return convert(layer)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_linear_layer(name):
+    layer, x = served_layer(name), draw(M, K)
+    assert_same(LAYERS[name][1](x, layer.state_dict()), layer(x))
+
+
+def test_an_embedding():
+    table = convert(prepare(torch.nn.Embedding(V, D), embedding=INT4 | {"is_symmetric": False}))
+    state, indices, y = table.state_dict(), torch.tensor([3, 0, 8, 3, 1]), torch.empty(M, D)
+    problem = (
+        f"weight_only_embedding_bag weight=s4[{V},{D}] indices=i64[{M},1] weight_zero_point=i32 group_size=8 mode=sum"
+    )
+    parameters = state["weight.scale"], state["weight.zero_point"]
+    run(problem, state["weight.codes"], indices.reshape(M, 1), None, None, *parameters, y)
+    assert_same(y, table(indices))
+
+
+PROGRAM = """
+import sys, torch
+torch.load(sys.argv[1], weights_only=False)(torch.ones(5, 20))
+"""
+
+
+def test_a_process_prints_the_problems(tmp_path):
+    torch.save(served_layer("affine"), tmp_path / "layer.pt")
+    command, env = [sys.executable, "-c", PROGRAM, tmp_path / "layer.pt"], os.environ | {"ISOBIT_VERBOSE": "1"}
+    said = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=300).stderr
+    problems = [line.split('"')[1] for line in said.splitlines() if line.startswith("isobit: select")]
+    assert problems == [
+        f"fake_quantize_per_tensor x=f32[{M},{K}] qmin=0 qmax=255",
+        f"weight_only_linear x=f32[{M},{K}] weight=s8[{N},{K}] group_size={K}",
+    ]
