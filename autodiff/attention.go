@@ -42,8 +42,13 @@ func (q Float[B]) ScaledDotProductAttention(k, v Float[B], mask Bool[B]) Float[B
 
 // CausalMask holds at [i, j] where j is not after i: a query looks at no later key.
 func CausalMask[B Backend](be B, n int) Bool[B] {
-	at := Arange(be, 0, 1, n)
-	return at.Greater(at.Unsqueeze(1)).Not()
+	key := Arange(be, 0, 1, n)
+	defer key.Release()
+	query := key.Unsqueeze(1)
+	defer query.Release()
+	later := key.Greater(query)
+	defer later.Release()
+	return later.Not()
 }
 
 // Attention holds the parameters of a MultiheadAttention over features of extent d: three matrices below

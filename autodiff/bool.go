@@ -39,7 +39,11 @@ func (x Bool[B]) ToInt() Int[B] { return Int[B]{x.run(OpCast, &Attr{DType: tenso
 
 // Count returns how many elements hold.
 func (x Bool[B]) Count() (int, error) {
-	n, err := x.ToInt().Sum().Int64s()
+	each := x.ToInt()
+	defer each.Release()
+	sum := each.Sum()
+	defer sum.Release()
+	n, err := sum.Int64s()
 	if err != nil {
 		return 0, err
 	}
@@ -50,13 +54,22 @@ func (x Bool[B]) Count() (int, error) {
 func (x Bool[B]) Any(axis int) Bool[B] { return x.any("any", axis) }
 
 // All holds where x does everywhere along the axis, which it removes.
-func (x Bool[B]) All(axis int) Bool[B] { return x.Not().any("all", axis).Not() }
+func (x Bool[B]) All(axis int) Bool[B] {
+	not := x.Not()
+	defer not.Release()
+	some := not.any("all", axis)
+	defer some.Release()
+	return some.Not()
+}
 
 func (x Bool[B]) any(name string, axis int) Bool[B] {
 	if err := axisOf(&axis, x.Rank()); err != nil && x.Err() == nil {
 		return Bool[B]{failed(x.be, "%s: x is %v: %w", name, x, err)}
 	}
-	n := x.ToInt().Sum(axis)
+	each := x.ToInt()
+	defer each.Release()
+	n := each.Sum(axis)
+	defer n.Release()
 	return n.Greater(n.scalar(0))
 }
 

@@ -34,7 +34,7 @@ func TestLayersReleaseWhatTheyMake(t *testing.T) {
 	cpu := NewCPU()
 	type float = Float[*CPU]
 	x, row := Ones(cpu, 2, 4, 6, 6), Ones(cpu, 6)
-	channels := Ones(cpu, 4)
+	channels, labels := Ones(cpu, 4), Ints(cpu, make([]int64, 100))
 	sequence, r := Ones(cpu, 10, 8, 3), Recurrent[*CPU]{InWeight: Ones(cpu, 12, 3), HiddenWeight: Ones(cpu, 12, 3)}
 	g := Recurrent[*CPU]{InWeight: Ones(cpu, 9, 3), HiddenWeight: Ones(cpu, 9, 3)}
 	running := BatchNorm[*CPU]{channels, channels, Zeros(cpu, 4), Ones(cpu, 4)}
@@ -44,7 +44,33 @@ func TestLayersReleaseWhatTheyMake(t *testing.T) {
 		"group_norm": func() []float { return []float{x.GroupNorm(2, channels, channels, 1e-5)} },
 		"batch_norm": func() []float { return []float{x.BatchNorm(running, true, 0.1, 1e-5)} },
 		"silu":       func() []float { return []float{x.Silu()} },
-		"bce":        func() []float { return []float{x.BCEWithLogits(x)} },
+		"dropout":    func() []float { return []float{x.Dropout(0.5, 1)} },
+		"bilinear":   func() []float { return []float{x.Interpolate(40, 40, SampleMode{})} },
+		"nearest":    func() []float { return []float{x.Interpolate(40, 40, SampleMode{Mode: "nearest"})} },
+		"one axis":   func() []float { return []float{x.Interpolate(6, 40, SampleMode{}), x.Interpolate(40, 6, SampleMode{})} },
+		"one hot":    func() []float { return []float{labels.OneHot(100)} },
+		"16 bits": func() []float {
+			y := x.Cast(tensor.BF16)
+			defer y.Release()
+			y.GreaterScalar(0.1).Release()
+			return []float{y.AddScalar(0.1)}
+		},
+		"largest": func() []float {
+			y := x.Add(x)
+			defer y.Release()
+			return []float{y.MaxAll(), y.MinAll()}
+		},
+		"masks": func() []float {
+			y := CausalMask(cpu, 64)
+			defer y.Release()
+			y.Any(0).Release()
+			y.All(0).Release()
+			n, err := y.Count()
+			require.NoError(t, err)
+			require.Equal(t, 64*65/2, n)
+			return nil
+		},
+		"bce": func() []float { return []float{x.BCEWithLogits(x)} },
 		"transposed": func() []float {
 			return []float{x.ConvTranspose2d(Ones(cpu, 4, 2, 3, 3), Ones(cpu, 2), Window{})}
 		},

@@ -159,13 +159,13 @@ func sumInts[T kernel.Integer](k *call) error {
 
 func normalizeOf[T kernel.Float](k *call) error {
 	n := int(k.in[0].shape[len(k.in[0].shape)-1])
-	kernel.Normalize(k.t, elements[T](k.out[0]), elements[T](k.in[0]), n, k.at.Floats[0], k.at.AroundZero)
+	kernel.Normalize(k.t, scratch[T](k.c), elements[T](k.out[0]), elements[T](k.in[0]), n, k.at.Floats[0], k.at.AroundZero)
 	return nil
 }
 
 func normalizeGradOf[T kernel.Float](k *call) error {
 	n := int(k.in[0].shape[len(k.in[0].shape)-1])
-	kernel.NormalizeGrad(k.t, elements[T](k.out[0]), elements[T](k.in[0]), elements[T](k.in[1]), n, k.at.Floats[0], k.at.AroundZero)
+	kernel.NormalizeGrad(k.t, scratch[T](k.c), elements[T](k.out[0]), elements[T](k.in[0]), elements[T](k.in[1]), n, k.at.Floats[0], k.at.AroundZero)
 	return nil
 }
 

@@ -87,7 +87,7 @@ func (x Float[B]) scalar(v float64) Tensor[B] {
 // compute in.
 func (x Float[B]) number(op Op, v float64) Float[B] {
 	if d := x.DType(); !holds(d, v) {
-		return x.Cast(tensor.F32).number(op, v).Cast(d)
+		return x.inFloat32(Float[B]{}, Float[B]{}, func(x, _, _ Float[B]) Float[B] { return x.number(op, v) })
 	}
 	y := Float[B]{x.scalar(v)}
 	defer y.Release()

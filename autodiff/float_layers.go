@@ -3,8 +3,6 @@ package autodiff
 import (
 	"math"
 	"slices"
-
-	"github.com/isobit-ml/isobit/tensor"
 )
 
 // temporaries are what a layer makes on the way to its results. They are released at its end, so that their memory is
@@ -40,10 +38,12 @@ func (x Float[B]) Dropout(p float64, seed uint64) Float[B] {
 	case !(p >= 0 && p <= 1):
 		return Float[B]{failed(x.be, "dropout: p is %g; want a probability, from 0 to 1", p)}
 	}
-	gone := Uniform(x.be, seed, 0, 1, x.Shape()...).LessScalar(p)
+	var made temporaries[B]
+	defer made.release()
+	gone := made.add(Uniform(x.be, seed, 0, 1, x.Shape()...)).LessScalar(p)
 	defer gone.Release()
 	if p < 1 {
-		x = x.DivScalar(1 - p)
+		x = made.add(x.DivScalar(1 - p))
 	}
 	return x.MaskFill(gone, 0)
 }
@@ -71,33 +71,41 @@ func (x Float[B]) Interpolate(h, w int, m SampleMode) Float[B] {
 	case x.Len() == 0:
 		return x.Reshape(x.extent(0), x.extent(1), h, w)
 	case m.Mode == "nearest":
-		return x.nearest(3, w).nearest(2, h)
+		return x.resized(h, w, Float[B].nearest)
 	}
-	if d := x.DType(); d.Size() == 2 { // to round once
-		return x.Cast(tensor.F32).Interpolate(h, w, m).Cast(d)
+	return x.inFloat32(Float[B]{}, Float[B]{}, func(x, _, _ Float[B]) Float[B] { // to round once
+		return x.resized(h, w, func(x Float[B], axis, to int) Float[B] { return x.between(axis, to, m.AlignCorners) })
+	})
+}
+
+// resized scales the rows of images, then their columns.
+func (x Float[B]) resized(h, w int, along func(x Float[B], axis, to int) Float[B]) Float[B] {
+	wide := x
+	if x.extent(3) != w {
+		wide = along(x, 3, w)
 	}
-	return x.between(3, w, m.AlignCorners).between(2, h, m.AlignCorners)
+	if x.extent(2) == h {
+		return wide
+	}
+	if x.extent(3) != w {
+		defer wide.Release()
+	}
+	return along(wide, 2, h)
 }
 
 // nearest scales one axis.
 func (x Float[B]) nearest(axis, to int) Float[B] {
 	from := x.extent(axis)
-	if from == to {
-		return x
-	}
 	at := make([]int64, to)
 	for i := range at {
 		at[i] = int64(i) * int64(from) / int64(to)
 	}
-	return x.Select(axis, Ints(x.be, at))
+	return x.rows(axis, at)
 }
 
 // between scales one axis: x[i]*(1-t) + x[i+1]*t.
 func (x Float[B]) between(axis, to int, corners bool) Float[B] {
 	from := x.extent(axis)
-	if from == to {
-		return x
-	}
 	first, second := make([]int64, to), make([]int64, to)
 	left, right := make([]float64, to), make([]float64, to)
 	for i := range first {
@@ -113,7 +121,19 @@ func (x Float[B]) between(axis, to int, corners bool) Float[B] {
 		right[i] = at - float64(first[i])
 		left[i] = 1 - right[i]
 	}
-	along := []int{to, 1}[:4-axis]
-	weight := func(w []float64) Float[B] { return Floats(x.be, w, along...).Cast(x.DType()) }
-	return x.Select(axis, Ints(x.be, first)).Mul(weight(left)).Add(x.Select(axis, Ints(x.be, second)).Mul(weight(right)))
+	var made temporaries[B]
+	defer made.release()
+	keep := made.add
+	weighted := func(at []int64, w []float64) Float[B] {
+		weight := keep(keep(Floats(x.be, w, []int{to, 1}[:4-axis]...)).Cast(x.DType()))
+		return keep(keep(x.rows(axis, at)).Mul(weight))
+	}
+	return weighted(first, left).Add(weighted(second, right))
+}
+
+// rows is Select by numbers.
+func (x Float[B]) rows(axis int, at []int64) Float[B] {
+	indices := Ints(x.be, at)
+	defer indices.Release()
+	return x.Select(axis, indices)
 }

@@ -45,15 +45,17 @@ func (x Float[B]) Min(axis int) (Float[B], Int[B]) {
 }
 
 // MaxAll returns the largest element of all.
-func (x Float[B]) MaxAll() Float[B] {
-	m, _ := x.Reshape(-1).Max(0)
-	return m
-}
+func (x Float[B]) MaxAll() Float[B] { return x.extreme(OpMax) }
 
 // MinAll returns the smallest element of all.
-func (x Float[B]) MinAll() Float[B] {
-	m, _ := x.Reshape(-1).Min(0)
-	return m
+func (x Float[B]) MinAll() Float[B] { return x.extreme(OpMin) }
+
+func (x Float[B]) extreme(op Op) Float[B] {
+	row := x.Reshape(-1)
+	defer row.Release()
+	out := row.runAll(op, &Attr{})
+	out[1].Release() // the graph holds the positions, if it needs them
+	return Float[B]{out[0]}
 }
 
 // ArgMax returns where the largest elements are: the first of equals.

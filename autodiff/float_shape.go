@@ -152,7 +152,9 @@ func (x Float[B]) compare(op Op, y Float[B]) Bool[B] { return Bool[B]{x.run(op, 
 // compareNumber is to comparisons what number is to arithmetic.
 func (x Float[B]) compareNumber(op Op, v float64) Bool[B] {
 	if !holds(x.DType(), v) {
-		return x.Cast(tensor.F32).compareNumber(op, v)
+		wide := x.Cast(tensor.F32)
+		defer wide.Release()
+		return wide.compareNumber(op, v)
 	}
 	y := Float[B]{x.scalar(v)}
 	defer y.Release()

@@ -132,8 +132,15 @@ func (x Int[B]) OneHot(n int) Float[B] {
 	if len(indices) == 0 { // of any number of classes
 		return Zeros(x.be, append(x.Shape(), n)...)
 	}
-	classes := Arange(x.be, 0, 1, n).Cast(x.DType())
-	return x.Unsqueeze(x.Rank()).Equal(classes).ToFloat()
+	all := Arange(x.be, 0, 1, n)
+	defer all.Release()
+	classes := all.Cast(x.DType())
+	defer classes.Release()
+	rows := x.Unsqueeze(x.Rank())
+	defer rows.Release()
+	hot := rows.Equal(classes)
+	defer hot.Release()
+	return hot.ToFloat()
 }
 
 // Reshape gives the elements another shape; one extent may be -1.

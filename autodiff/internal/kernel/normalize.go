@@ -8,13 +8,8 @@ type normalizer[T Float] struct {
 	n          int
 	eps        T
 	aroundZero bool
-	centered   []T // x less the mean
 	squares    []T
 	root       T
-}
-
-func newNormalizer[T Float](n int, eps float64, aroundZero bool) normalizer[T] {
-	return normalizer[T]{n: n, eps: T(eps), aroundZero: aroundZero, centered: make([]T, n), squares: make([]T, n)}
 }
 
 func sumOf[T Float](x []T) T {
@@ -28,43 +23,48 @@ func subVS[T Number](z, x []T, y T) {
 	sub.VS(z, x, y)
 }
 
-// measure finds what row x is divided by.
-func (r *normalizer[T]) measure(x []T) {
-	if r.aroundZero {
-		r.centered = x
-	} else {
-		subVS(r.centered, x, sumOf(x)/T(r.n))
+// measure finds what row x is divided by, and returns x less the mean, for which z has room.
+func (r *normalizer[T]) measure(z, x []T) (centered []T) {
+	if centered = x; !r.aroundZero {
+		centered = z
+		subVS(z, x, sumOf(x)/T(r.n))
 	}
-	mulVV(r.squares, r.centered, r.centered)
+	mulVV(r.squares, centered, centered)
 	r.root = T(math.Sqrt(float64(sumOf(r.squares)/T(r.n) + r.eps)))
+	return centered
 }
 
 // Normalize writes (x - mean) / sqrt(mean of (x - mean)^2 + eps) for rows of n elements; around zero
 // the mean counts as 0.
-func Normalize[T Float](t Threads, z, x []T, n int, eps float64, aroundZero bool) {
+func Normalize[T Float](t Threads, scratch Scratch[T], z, x []T, n int, eps float64, aroundZero bool) {
 	t.For(len(z)/n, 8*n, 1, func(lo, hi int) {
-		r := newNormalizer[T](n, eps, aroundZero)
+		squares, done := scratch(n)
+		defer done()
+		r := normalizer[T]{n: n, eps: T(eps), aroundZero: aroundZero, squares: squares}
 		for at := lo * n; at < hi*n; at += n {
-			r.measure(x[at : at+n])
-			divVS(z[at:at+n], r.centered, r.root)
+			z := z[at : at+n]
+			centered := r.measure(z, x[at:at+n])
+			divVS(z, centered, r.root)
 		}
 	})
 }
 
 // NormalizeGrad writes the gradient of Normalize by x, from that of its result: c being x - mean and s
 // the root, dc = g/s + ds/(2s)/n * 2c, with ds the sum of -(g * c/s)/s, and dx = dc - mean(dc).
-func NormalizeGrad[T Float](t Threads, z, g, x []T, n int, eps float64, aroundZero bool) {
+func NormalizeGrad[T Float](t Threads, scratch Scratch[T], z, g, x []T, n int, eps float64, aroundZero bool) {
 	t.For(len(z)/n, 16*n, 1, func(lo, hi int) {
-		r := newNormalizer[T](n, eps, aroundZero)
+		more, done := scratch(n)
+		defer done()
+		r := normalizer[T]{n: n, eps: T(eps), aroundZero: aroundZero, squares: more}
 		for at := lo * n; at < hi*n; at += n {
-			z, g, more := z[at:at+n], g[at:at+n], r.squares
-			r.measure(x[at : at+n])
-			divVS(more, r.centered, r.root)
+			z, g := z[at:at+n], g[at:at+n]
+			centered := r.measure(z, x[at:at+n])
+			divVS(more, centered, r.root)
 			mulVV(more, g, more)
 			divVS(more, more, r.root)
 			Neg(more, more, nil)
 			slope := sumOf(more) / T(r.root*2) / T(n)
-			mulVS(more, r.centered, 2)
+			mulVS(more, centered, 2)
 			mulVS(more, more, slope)
 			divVS(z, g, r.root)
 			addVV(z, z, more)
