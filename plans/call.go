@@ -27,6 +27,7 @@ type call struct {
 	mapping
 	reducing
 	copying
+	sides   sides
 	rowSums rowSumsCall
 	sampler sampler
 }
@@ -68,6 +69,9 @@ func putCall(c *call) {
 	c.argsCopy = c.argsCopy[:0]
 	for _, l := range []*layout{&c.all, &c.strands.windows, &c.groups, &c.members} {
 		clear(l.start[:])
+	}
+	for i := range c.sides {
+		c.sides[i].start[0] = nil
 	}
 	if c.hasCopies {
 		c.forgetCopies()
