@@ -28,6 +28,7 @@ type call struct {
 	*mapping
 	*reducing
 	copying
+	sides   *sides
 	rowSums *rowSumsCall
 	sampler sampler
 }
@@ -82,6 +83,9 @@ func putCall(c *call) {
 	if c.reducing != nil {
 		clear(c.groups.start[:])
 		clear(c.members.start[:])
+	}
+	if c.sides != nil {
+		c.sides.forget()
 	}
 	if c.hasCopies {
 		c.forgetCopies()

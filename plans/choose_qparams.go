@@ -99,11 +99,11 @@ func choose[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Str
 func chooser[C cpu.Compute](pl *plan, f *groupedPlan, t cpu.Types, minMax cpu.Striped, quantize cpu.Elementwise) *reduction[C] {
 	p := &pl.problem
 	codes := cpu.Codes[C]{QMin: C(p.int("qmin")), QMax: C(p.int("qmax")), Eps: C(p.float("eps")), Symmetric: p.bool("symmetric")}
-	store := storeQParams[C](p)
+	store := finisher[C](storeQParams[C])
 	choose := pickSupport(cpu.ChooseParamsRows[C](), t)
-	fold := extremes(t, func(w *worker, l *layout, cur *cursor, extremes [2][]C) {
+	fold := extremes(t, func(w *worker, to resultSpans, extremes [2][]C) {
 		choose(extremes, codes)
-		store(w, l, cur, extremes)
+		store(w, to, extremes)
 	})
 	// In one step, unless another row is asked for.
 	if pl.needs == cpu.Allowed() {
@@ -147,10 +147,8 @@ func checkChosen(p *Problem) error {
 }
 
 // storeQParams finishes groups: it stores their scales and zero points.
-func storeQParams[C cpu.Compute](p *Problem) finisher[C] {
-	scale, zero := p.DType("scale"), p.DType("zero_point")
-	return func(_ *worker, l *layout, cur *cursor, chosen [2][]C) {
-		cpu.Store(l.span(cur, firstGroupValue, scale), chosen[0])
-		cpu.Store(l.span(cur, firstGroupValue+1, zero), chosen[1])
+func storeQParams[C cpu.Compute](_ *worker, to resultSpans, chosen [2][]C) {
+	for i, s := range to.results {
+		cpu.Store(s, chosen[i])
 	}
 }

@@ -86,7 +86,7 @@ func columnJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold *folder[C
 			}
 		})
 		fold.columns(sums, lanes)
-		fold.end(c, w, group, block, [2][]C{sums.Sums[0][:n], sums.Sums[1][:n]})
+		fold.end(f, c, w, group, block, [2][]C{sums.Sums[0][:n], sums.Sums[1][:n]})
 	}
 }
 

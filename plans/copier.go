@@ -123,7 +123,7 @@ func (p *copier) wholeRows(l *layout, outer int, row, rows int64, own, theirs un
 		for at := int64(0); at < row; at += line {
 			p.across(unsafe.Add(own, at*p.size), row*p.size, unsafe.Add(theirs, l.offsetWithin(outer, at)), step, line, rows)
 		}
-	case line <= shortRow || row <= acrossRow && max(apart, -apart) < max(step, -step):
+	case row > line || rows >= row && (line <= shortRow || row <= acrossRow && max(apart, -apart) < max(step, -step)):
 		for c := range row {
 			p.column(unsafe.Add(own, c*p.size), row*p.size, unsafe.Add(theirs, l.offsetWithin(outer, c)), apart, rows)
 		}

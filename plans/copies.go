@@ -15,7 +15,7 @@ const (
 	copiedSize = 1 << 18 // bytes of the largest one: of rows that are gathered across
 	copiedPad  = 8       // elements between groups: groups a power of 2 apart would share sets of the cache
 	shortCopy  = 128     // elements: shorter runs are worth copying
-	fewInOrder = 512     // elements that follow one another with their parameters: fewer are worth copying in their order
+	fewInPiece = 512     // elements of a call: fewer are worth copying for a longer one
 	copiedRows = copiedSize/8 + gatherGroups*copiedPad
 )
 
@@ -54,8 +54,13 @@ var copiedOperands = [...]int{0, 1, firstOutput}
 type sources [len(copiedOperands)]layout
 
 // only makes the layout of one operand of another layout.
-func (l *layout) only(of *layout, k int) {
-	l.dims, l.packed, l.size, l.start[0], l.stride[0] = of.dims, -1, of.size, of.start[k], of.stride[k]
+func (l *layout) only(of *layout, k int) { l.onlyFirst(of, k, of.dims) }
+
+// onlyFirst is only of the first dimensions.
+func (l *layout) onlyFirst(of *layout, k, dims int) {
+	l.dims, l.packed, l.start[0] = dims, -1, of.start[k]
+	copy(l.size[:], of.size[:dims])
+	copy(l.stride[0][:], of.stride[k][:dims])
 	l.coalesce(1)
 }
 
@@ -80,40 +85,60 @@ func (l *layout) follow(k int, step int64) {
 	}
 }
 
-// tryCopies lays out copies, and returns false where these would not pay.
-func (f *groupedPlan) tryCopies(c *call) bool {
-	l := &c.all
-	return f.layCopies(c) && (c.tiles.copied || f.anyApart(l) || c.dense.size[c.dense.dims-1] > l.size[l.dims-1])
-}
-
-// tryCopiesInOrder lays out copies of elements in the order of their parameters, where these lie in another order and few
-// follow one another: such as groups of 32 in the heads of attention.
-func (f *groupedPlan) tryCopiesInOrder(c *call) bool {
-	l := &c.all
-	inner := l.dims - 1
-	if inner < 2 || f.scale < 0 || f.varies(l, inner) || !f.varies(l, inner-1) || !f.varies(l, inner-2) || l.size[inner]*l.size[inner-1] >= fewInOrder {
+// tryCopies lays out copies, and returns false where these would not pay. Elements may be tiles where they lie. Copies have
+// the order of the output, or that of the parameters where calls get longer so, or have a run of each group.
+func (f *groupedPlan) tryCopies(c *call, tiled bool) bool {
+	l, where, tiles := &c.all, c.all, c.tiles
+	run, apart, short := l.size[l.dims-1], f.anyApart(l), tiled || f.shortCalls(l)
+	if oneByOne || f.packed >= 0 || !short && (f.consecutive(l) == 0 || run >= shortCopy && !apart) {
 		return false
 	}
-	before := c.all
-	l.asStored(f.scale, kernelOperands)
-	if f.layCopies(c) {
-		if n := c.dense.dims; n == 1 || c.dense.size[n-1]*c.dense.size[n-2] >= fewInOrder {
-			return true
+	if f.runEach(l) {
+		l.asStored(f.scale, kernelOperands)
+	}
+	if f.layCopies(c); c.tiles.copied && c.tiles.narrow() {
+		as, before := *l, c.tiles
+		l.asStored(f.scale, kernelOperands)
+		if f.layCopies(c); c.tiles.copied && !c.tiles.longer(&before) {
+			*l = as
+			f.layCopies(c)
 		}
 	}
-	c.all = before
-	return false
+	if tiled && c.tiles.copied && !c.tiles.longer(&tiles) {
+		*l, c.tiles = where, tiles
+		return false
+	}
+	return short || c.tiles.copied || apart || c.dense.size[c.dense.dims-1] > run
+}
+
+// shortCalls reports whether runs where they lie are calls of so few elements that copies pay for longer ones.
+func (f *groupedPlan) shortCalls(l *layout) bool {
+	inner := l.dims - 1
+	if f.scale < 0 || inner < 2 || f.varies(l, inner) {
+		return false
+	}
+	n := l.size[inner] * l.size[inner-1]
+	return n < fewInPiece && (f.varies(l, inner-2) || n*l.size[inner-2] < fewInPiece)
+}
+
+// runEach reports whether runs that are few to a call have parameters of their own each, as groups of 32 in the heads of
+// attention have: copies in the order of these are in that of an input most often.
+func (f *groupedPlan) runEach(l *layout) bool {
+	if !f.shortCalls(l) || f.consecutive(l) == 0 {
+		return false
+	}
+	for d := range l.dims {
+		if f.varies(l, d) != (d < l.dims-1) {
+			return false
+		}
+	}
+	return true
 }
 
 // layCopies finds the operands of a call that are to be copied, and lays out the elements with copies in their place
 // (c.dense).
-func (f *groupedPlan) layCopies(c *call) bool {
-	l := &c.all
-	inner := l.dims - 1
-	if oneByOne || f.packed >= 0 || f.consecutive(l) == 0 || l.size[inner] >= shortCopy && !f.anyApart(l) {
-		return false
-	}
-	dense := &c.copiesPieces().dense
+func (f *groupedPlan) layCopies(c *call) {
+	l, dense := &c.all, &c.copiesPieces().dense
 	*dense = *l
 	for i, k := range copiedOperands {
 		from := &c.sources[i]
@@ -127,7 +152,6 @@ func (f *groupedPlan) layCopies(c *call) bool {
 	}
 	dense.coalesce(kernelOperands)
 	c.tiles.copied = f.tryTiles(c, dense)
-	return true
 }
 
 // anyApart reports whether the elements of a run are not contiguous in a data operand that can be copied.
@@ -158,31 +182,43 @@ func (p *copying) pieceSize() int64 {
 	return copySize
 }
 
-// runPiece runs a kernel on a piece, on as many runs of it as it can at a time.
+// runPiece runs a kernel on a piece, whose elements follow one another in every operand: on all runs of it in a call.
 func (f *groupedPlan) runPiece(c *call, w *worker, kernel cpu.Elementwise, begin, n int64) {
 	f.copyPiece(c, w, begin, n, 0, copyInputs)
-	a, cur, l := f.arm(w), &w.cursors[ofElements], &c.dense
-	inner := l.dims - 1
+	a, l := f.arm(w), &c.dense
+	run := l.size[l.dims-1]
 	if a.Stream = a.Stream && c.sources[len(copiedOperands)-1].dims == 0; f.args.Stream {
 		a.Ahead = farAhead
 	}
 	for done := int64(0); done < n; {
-		l.seek(cur, begin+done, kernelOperands)
-		run, steps := min(l.size[inner]-cur.index[inner], n-done), int64(1)
-		if inner > 0 && run == l.size[inner] {
-			steps = min((n-done)/run, l.size[inner-1]-cur.index[inner-1])
-			a.Runs = cpu.Runs{Steps: int(steps), Strands: 1, Step: l.steps(inner - 1)}
+		at, m, runs := begin+done, n-done, int64(1)
+		if within := at % run; within > 0 || m < run {
+			m = min(m, run-within)
 		} else {
-			a.Runs = cpu.Runs{}
+			m, runs = run, m/run
 		}
-		l.spans(a, cur)
+		if a.Runs = (cpu.Runs{}); runs > 1 {
+			a.Runs = cpu.Runs{Steps: int(runs), Strands: 1}
+		}
 		for i, k := range copiedOperands {
-			if c.sources[i].dims > 0 {
-				f.dataSpan(a, k).P = unsafe.Add(w.copied.of(i), done*f.size[k])
+			if f.param[k] {
+				continue
+			}
+			s := f.dataSpan(a, k)
+			s.P, s.Stride, a.Runs.Step[k] = l.start[k], s.DType.Size(), run*f.size[k]
+			switch {
+			case c.sources[i].dims > 0:
+				s.P = unsafe.Add(w.copied.of(i), done*f.size[k])
+			case f.hasData(l, k):
+				s.P = unsafe.Add(s.P, at*f.size[k])
+			default: // absent, or one number
+				a.Runs.Step[k] = 0
 			}
 		}
-		kernel(int(run), a)
-		done += run * steps
+		l.seek(&w.cursors[ofElements], at, kernelOperands)
+		f.aimAtParams(c, w, at/run, runs)
+		kernel(int(m), a)
+		done += m * runs
 	}
 	f.copyPiece(c, w, begin, n, 0, copyOutput)
 }

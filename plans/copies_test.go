@@ -36,6 +36,9 @@ func TestCopiedPieces(t *testing.T) {
 		"fake_quantize_per_token_backward grad_output=f32$ zero_point=f32 qmin=-8 qmax=7",
 		"dequantize_per_token_backward grad_output=bf16$ q=s8 zero_point=i32 qmin=-128 qmax=127",
 		"choose_qparams_per_token x=f32$ qmin=-128 qmax=127",
+		"quantize_per_group x=f32$ q=s8 zero_point=f32 qmin=-128 qmax=127 group_size=16",
+		"fake_quantize_per_group_backward grad_output=f32$ zero_point=f32 grad_scale=f32 grad_zero_point=f32 qmin=-8 qmax=7 group_size=5",
+		"dynamic_quantize_per_group x=bf16$ q=s8 symmetric=false qmin=-128 qmax=127 group_size=24",
 	}
 	for _, shape := range []string{"[2,3,60,28]", "[40,2,9,30]", "[9000,2]", "[2,8193]", "[1,3,2,1500]", "[30,5,400,6]", "[700,3,7,2]", "[114,29,3]", "[256,259]", "[1,260,512]", "[3,40,28,20]"} {
 		for _, text := range texts {

@@ -75,7 +75,7 @@ func gradients(both []cpu.Row[cpu.Striped], inputOnly []cpu.Row[cpu.Elementwise]
 
 // sumGradients makes the run of a plan that reduces the parameters' gradients.
 func sumGradients[C cpu.Compute](pl *plan, f *groupedPlan, kernel cpu.Striped, factor float64) {
-	r := &reduction[C]{groupedPlan: f, kernel: kernel, fold: stripes(storeGradients[C](&pl.problem, f.scale, factor))}
+	r := &reduction[C]{groupedPlan: f, kernel: kernel, fold: stripes(storeGradients[C](factor))}
 	pl.run, pl.workspace = r.run(), reductionWorkspace[C](f)
 	if f.packed >= 0 {
 		pl.run = r.runUnpacked(pl.needs, pl.run)
@@ -83,21 +83,21 @@ func sumGradients[C cpu.Compute](pl *plan, f *groupedPlan, kernel cpu.Striped, f
 }
 
 // storeGradients finishes groups: ds = sum * g and dz = (0 - s * sum) * g.
-func storeGradients[C cpu.Compute](p *Problem, scaleOperand int, factor float64) finisher[C] {
-	scaleType, gradScale, gradZero := p.DType("scale"), p.DType("grad_scale"), p.DType("grad_zero_point")
-	return func(w *worker, l *layout, cur *cursor, sums [2][]C) {
+func storeGradients[C cpu.Compute](factor float64) finisher[C] {
+	return func(w *worker, to resultSpans, sums [2][]C) {
 		g := C(factor)
 		for i := range sums[0] {
 			sums[0][i] *= g
 		}
-		if gradZero != tensor.None {
+		if to.results[1].P != nil {
 			scale := cpu.BlockOf[C](&w.scratch, 2, len(sums[1]))
-			cpu.Load(scale, l.span(cur, scaleOperand, scaleType))
+			cpu.Load(scale, to.scale)
 			for i, s := range scale {
 				sums[1][i] = (0 - C(s*sums[1][i])) * g
 			}
 		}
-		cpu.Store(l.span(cur, firstGroupValue, gradScale), sums[0])
-		cpu.Store(l.span(cur, firstGroupValue+1, gradZero), sums[1])
+		for i, s := range to.results {
+			cpu.Store(s, sums[i])
+		}
 	}
 }

@@ -160,6 +160,11 @@ func (f *groupedPlan) mapRegion(c *call, r *region, of *mapJobs) {
 			return
 		}
 		f.putStarts(c, &c.all, kernelOperands)
+		if s.twice {
+			f.laySidesOf(c, s.way)
+		} else {
+			f.putSides(c)
+		}
 		c.parallel(s.jobs, s.cost, of.ways[s.way])
 		return
 	}
@@ -169,10 +174,21 @@ func (f *groupedPlan) mapRegion(c *call, r *region, of *mapJobs) {
 		return
 	}
 	way, jobs := f.chooseWay(c, r)
+	f.laySidesOf(c, way)
 	if way == inTiles || way == inRuns { // no copies to make again
 		c.noteWay(way, jobs, n)
 	}
 	c.parallel(jobs, n, of.ways[way])
+}
+
+// laySidesOf lays out the sides of what a call of one way takes.
+func (f *groupedPlan) laySidesOf(c *call, way int) {
+	switch way {
+	case inTiles, inCopiedTiles:
+		f.laySides(c, c.tiles.of, c.tiles.varying+1)
+	case inCopies:
+		f.laySides(c, &c.dense, c.dense.dims-1)
+	}
 }
 
 // chooseWay lays out a region and returns the best way for it, and how many jobs that makes. Functions whose names begin
@@ -181,18 +197,19 @@ func (f *groupedPlan) chooseWay(c *call, r *region) (way int, jobs int64) {
 	if f.packed < 0 {
 		c.all.asStored(firstOutput, kernelOperands)
 	}
-	if f.tryCopiesInOrder(c) {
-		return f.inCopiesOrTiles(c)
-	}
 	tiled := f.tryTiles(c, &c.all)
-	if tiled && !c.tiles.narrow() {
+	if tiled && c.tiles.row() >= leastRow && c.tiles.call() >= min(fewInPiece, c.all.count()) {
 		return inTiles, c.tiles.jobs()
 	}
 	if jobs := f.tryTransposed(c); jobs > 0 {
 		return inTransposedTiles, jobs
 	}
-	if f.tryCopies(c) {
-		return f.inCopiesOrTiles(c)
+	if f.tryCopies(c, tiled) {
+		if c.tiles.copied {
+			return inCopiedTiles, c.tiles.jobs()
+		}
+		c.perJob = jobSize / copySize * c.pieceSize()
+		return inCopies, ceilDiv(c.all.count(), c.perJob)
 	}
 	if tiled {
 		return inTiles, c.tiles.jobs()
@@ -201,14 +218,6 @@ func (f *groupedPlan) chooseWay(c *call, r *region) (way int, jobs int64) {
 		return inPackedGroups, jobs
 	}
 	return inRuns, f.layRuns(c, r)
-}
-
-func (f *groupedPlan) inCopiesOrTiles(c *call) (way int, jobs int64) {
-	if c.tiles.copied {
-		return inCopiedTiles, c.tiles.jobs()
-	}
-	c.perJob = jobSize / copySize * c.pieceSize()
-	return inCopies, ceilDiv(c.all.count(), c.perJob)
 }
 
 // layRuns divides a call's elements into jobs of runs, some of them in strands, and returns the number of jobs.

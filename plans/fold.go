@@ -31,14 +31,18 @@ type folder[C cpu.Compute] struct {
 	store  finisher[C]
 }
 
-// finisher writes the results of groups along the innermost dimension of their
-// layout, at most Block of them. The cursor is at the first. It may overwrite the
-// results in memory.
-type finisher[C cpu.Compute] func(w *worker, l *layout, cur *cursor, results [2][]C)
+// finisher writes the results of at most Block groups. It may overwrite the results in memory.
+type finisher[C cpu.Compute] func(w *worker, to resultSpans, results [2][]C)
+
+// resultSpans are where results of groups go, and the scales of these where there is a second result.
+type resultSpans struct {
+	results [2]cpu.Span
+	scale   cpu.Span
+}
 
 // end finishes groups side by side of which a job has all results, or keeps
 // those of one block.
-func (fold *folder[C]) end(c *call, w *worker, first, block int64, results [2][]C) {
+func (fold *folder[C]) end(f *groupedPlan, c *call, w *worker, first, block int64, results [2][]C) {
 	n := int64(len(results[0]))
 	if c.blocks > 1 {
 		for i := range n {
@@ -48,7 +52,7 @@ func (fold *folder[C]) end(c *call, w *worker, first, block int64, results [2][]
 	}
 	for i := int64(0); i < n; i += cpu.Block {
 		m := min(cpu.Block, n-i)
-		fold.finish.put(c, w, first+i, [2][]C{results[0][i:][:m], results[1][i:][:m]})
+		fold.finish.put(f, c, w, first+i, [2][]C{results[0][i:][:m], results[1][i:][:m]})
 	}
 }
 

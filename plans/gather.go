@@ -118,7 +118,7 @@ func gatherJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold *folder[C
 			f.copyMembers(c, w, part, copyOutput)
 			at += part.n
 		}
-		fold.end(c, w, first, block, groupResults(w, fold, int(groups)))
+		fold.end(f, c, w, first, block, groupResults(w, fold, int(groups)))
 	}
 }
 

@@ -87,7 +87,7 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold *folde
 			results := resultsOf[C](w, int(groups))
 			a.Ahead = c.nextGroups(f, 1)
 			if fold.choose(n, a, results) {
-				fold.store.put(c, w, first, results)
+				fold.store.put(f, c, w, first, results)
 				f.putTile(c, w, first, groups, 0)
 				return
 			}
@@ -100,7 +100,7 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold *folde
 		} else {
 			results = reduceRows(f, c, w, a, kernel, fold, first, 0, rows*size)
 		}
-		fold.finish.put(c, w, first, results)
+		fold.finish.put(f, c, w, first, results)
 		if then != nil {
 			a := f.armGroups(c, w, first, groups)
 			a.Ahead = c.nextGroups(f, groups)
@@ -121,7 +121,7 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold *folde
 		_, n := c.members.rows()
 		begin, a := block*cpu.StripeBlock, f.armGroups(c, w, first, groups)
 		f.moveRows(c, w, a, first, begin/n, begin/n)
-		fold.end(c, w, first, block, reduceRows(f, c, w, a, kernel, fold, first, begin, min(begin+cpu.StripeBlock, c.members.count())))
+		fold.end(f, c, w, first, block, reduceRows(f, c, w, a, kernel, fold, first, begin, min(begin+cpu.StripeBlock, c.members.count())))
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/isobit-ml/isobit/cpu"
 )
 
-// Groups of which a call takes many lie one after the other in every data operand. What they have one of each, parameters
-// and results, may lie in another order, or with gaps: then rows of these are taken one by one, and calls are long anyway.
+// Runs and groups of which a call takes many lie one after the other in every data operand, or in copies. What they have one
+// of each, parameters and results, may lie in another order, or with gaps: then that of a call is copied, too.
 
 // operandSet is some operands of a layout, a bit for each.
 type operandSet uint
@@ -35,68 +35,120 @@ func (f *groupedPlan) joinSides(c *call) {
 	}
 }
 
-// inRow reports whether groups from a cursor on are in one row of their parameters and results.
-func (l *layout) inRow(cur *cursor, groups int64) bool {
-	return cur.index[l.dims-1]+groups <= l.size[l.dims-1]
+// The sides of groups: scales, zero points and two results.
+const (
+	resultSide = 2
+	sideCount  = 4
+)
+
+// sides are their layouts, in the order in which groups are taken, each by itself, so that the strides of the others do not
+// cut its rows. One that is absent has no start.
+type sides [sideCount]layout
+
+// sideOperand returns the operand that is a side, or -1.
+func (f *groupedPlan) sideOperand(side int) int {
+	switch {
+	case side >= resultSide:
+		return firstGroupValue + side - resultSide
+	case f.scale >= 0:
+		return f.scale + side
+	}
+	return -1
 }
 
-// groupParams makes the parameters of groups from the first on, where the worker's cursor of groups is, each for a run of
-// elements.
+// laySides lays out the sides of groups that the first dimensions of a layout go through.
+func (f *groupedPlan) laySides(c *call, l *layout, dims int) {
+	for i := range need(&c.sides) {
+		s, k := &c.sides[i], f.sideOperand(i)
+		if s.start[0] = nil; k >= 0 && l.start[k] != nil {
+			s.onlyFirst(l, k, dims)
+		}
+	}
+}
+
+// putSides sets the starts of sides, if any were laid out, to the addresses of the present arguments.
+func (f *groupedPlan) putSides(c *call) {
+	if c.sides == nil {
+		return
+	}
+	for i := range c.sides {
+		if k := f.sideOperand(i); k >= 0 {
+			c.sides[i].start[0] = f.address(c, k)
+		}
+	}
+}
+
+// forget clears all pointers.
+func (s *sides) forget() {
+	for i := range s {
+		s[i].start[0] = nil
+	}
+}
+
+// sideAt returns what n groups have of a side, from the first group on, where the worker's cursor is: where that is, or,
+// where it does not lie in one row, room for a copy.
+func (f *groupedPlan) sideAt(c *call, w *worker, side int, first, n int64) (s cpu.Span, copied bool) {
+	l, k := &c.sides[side], f.sideOperand(side)
+	if k < 0 || w.cursors[ofElements].at[k] == nil {
+		return s, false
+	}
+	inner := l.dims - 1
+	s = cpu.Span{P: w.cursors[ofElements].at[k], Stride: l.stride[0][inner], DType: c.problem.types[f.operand[k]]}
+	if inner > 0 && first%l.size[inner]+n > l.size[inner] {
+		s.P, s.Stride, copied = unsafe.Pointer(&w.sides[side]), f.size[k], true
+	}
+	return s, copied
+}
+
+// paramsAt returns the scales of groups, or with number 1 the zero points: where they lie, or copied.
+func (f *groupedPlan) paramsAt(c *call, w *worker, number int, first, n int64) cpu.Span {
+	s, copied := f.sideAt(c, w, number, first, n)
+	if copied {
+		f.copySide(c, w, number, first, n)
+	}
+	return s
+}
+
+// copySide copies parameters to the worker's memory, or results back from there.
+func (f *groupedPlan) copySide(c *call, w *worker, side int, first, n int64) {
+	f.sides[side].piece(&c.sides[side], &w.cursors[ofSides], first, n, unsafe.Pointer(&w.sides[side]))
+}
+
+// groupParams makes the parameters of groups, each for a run of elements.
 func (f *groupedPlan) groupParams(c *call, w *worker, first, groups, run int64) {
-	l, inner := &c.groups, c.groups.dims-1
-	if cur := &w.cursors[ofElements]; l.inRow(cur, groups) {
-		f.expandParams(w, l, cur, inner, groups, run)
-		return
-	}
-	a, tile, at := &w.args, &w.scratch.Tile, int64(0)
-	l.walk(&w.cursors[ofParameters], first, first+groups, maxOperands, func(n int64) {
-		for number := range 2 {
-			k := f.scale + number
-			of := l.span(&w.cursors[ofParameters], k, a.In[k].DType)
-			tile.Add(a, number, cpu.ParamRuns{Of: of, At: int(at * run), Count: int(n), Run: int(run)}, f.compute, &f.params)
-		}
-		at += n
-	})
-	a.Ready = true
-	for number := range 2 {
-		a.In[f.scale+number] = tile.Span(number, true, f.compute)
+	for number := range resultSide {
+		f.expandParam(w, number, f.paramsAt(c, w, number, first, groups), expandEach(groups, run))
 	}
 }
 
-// aimAtParams has a call of a run for each group read their parameters where they are, or copies of them.
+// aimAtParams has a call of a run for each group read their parameters.
 func (f *groupedPlan) aimAtParams(c *call, w *worker, first, groups int64) {
-	a, l, cur := &w.args, &c.groups, &w.cursors[ofElements]
-	for k := range a.In {
-		if f.param[k] {
-			a.In[k].P = cur.at[k]
-		}
-	}
-	if f.scale < 0 || l.inRow(cur, groups) {
+	if f.scale < 0 {
 		return
 	}
-	at := int64(0)
-	l.walk(&w.cursors[ofParameters], first, first+groups, maxOperands, func(n int64) {
-		for number := range w.params {
-			if k := f.scale + number; l.start[k] != nil {
-				own := unsafe.Add(unsafe.Pointer(&w.params[number]), at*f.size[k])
-				f.copyParams[number](own, f.size[k], w.cursors[ofParameters].at[k], l.stride[k][l.dims-1], n)
-			}
-		}
-		at += n
-	})
-	for number := range w.params {
-		if k := f.scale + number; l.start[k] != nil {
-			a.In[k].P, a.Runs.Step[k] = unsafe.Pointer(&w.params[number]), f.size[k]
-		}
+	a := &w.args
+	for number := range resultSide {
+		s, k := f.paramsAt(c, w, number, first, groups), f.scale+number
+		a.In[k].P, a.Runs.Step[k] = s.P, s.Stride
 	}
 }
 
-// put has a finisher write the results of groups from the first on, as many at a time as are in one row. It may overwrite
-// the results in memory.
-func (finish finisher[C]) put(c *call, w *worker, first int64, results [2][]C) {
-	cur, at := &w.cursors[ofElements], int64(0)
-	c.groups.walk(cur, first, first+int64(len(results[0])), maxOperands, func(n int64) {
-		finish(w, &c.groups, cur, [2][]C{results[0][at:][:n], results[1][at:][:n]})
-		at += n
-	})
+// put has a finisher write the results of groups, and overwrite the ones in memory.
+func (finish finisher[C]) put(f *groupedPlan, c *call, w *worker, first int64, results [2][]C) {
+	n := int64(len(results[0]))
+	c.groups.seek(&w.cursors[ofElements], first, maxOperands)
+	var to resultSpans
+	var copied [len(to.results)]bool
+	for i := range copied {
+		to.results[i], copied[i] = f.sideAt(c, w, resultSide+i, first, n)
+	}
+	if to.results[1].P != nil {
+		to.scale = f.paramsAt(c, w, 0, first, n)
+	}
+	finish(w, to, results)
+	for i := range copied {
+		if copied[i] {
+			f.copySide(c, w, resultSide+i, first, n)
+		}
+	}
 }

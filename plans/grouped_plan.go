@@ -23,9 +23,8 @@ type groupedPlan struct {
 	packing cpu.Packing
 	copier  [len(copiedOperands)]*copier
 	data    operandSet // of elements
-	// copyParams copies scales, and zero points.
-	copyParams [2]cpu.StridedCopy
-	args       cpu.Args // types and constants; the spans are filled in while running
+	sides   [sideCount]*copier
+	args    cpu.Args // types and constants; the spans are filled in while running
 }
 
 // newGroupedPlan takes the names of a kernel's operands: up to four inputs (in), up to
@@ -85,9 +84,9 @@ func (f *groupedPlan) types(p *Problem, compute tensor.DType) cpu.Types {
 		f.copier[i] = copierOf(dtype(k), k == firstOutput)
 	}
 	f.data = f.dataOperands()
-	for number := range f.copyParams {
-		if f.scale >= 0 {
-			f.copyParams[number] = copierOf(dtype(f.scale+number), copyInputs).strided
+	for i := range f.sides {
+		if k := f.sideOperand(i); k >= 0 {
+			f.sides[i] = copierOf(dtype(k), i >= resultSide)
 		}
 	}
 	for k := range f.size {

@@ -30,6 +30,11 @@ func (r *reduction[C]) again(c *call, ways []way) {
 	}
 	first.putStarts(c, &c.groups, maxOperands)
 	first.putStarts(c, &c.members, kernelOperands)
+	if s.twice { // the second pass had sides of its own
+		first.laySides(c, &c.groups, c.groups.dims)
+	} else {
+		first.putSides(c)
+	}
 	c.parallel(pass.jobs, pass.cost, ways[pass.way].run)
 	if s.twice {
 		r.mapRegion(c, &r.regions[0], &r.apart().then)

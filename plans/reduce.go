@@ -115,6 +115,7 @@ func (r *reduction[C]) run() func(c *call) error {
 				number, jobs = first.best(c, region, first.ways)
 				way = &first.ways[number]
 			}
+			r.laySides(c, &c.groups, c.groups.dims)
 			groups, members := c.groups.count(), c.members.count()
 			c.parallel(jobs, groups*members, way.run)
 			if c.blocks > 1 {
@@ -236,10 +237,9 @@ func (r *reduction[C]) resultOf(c *call, w *worker, group, block int64) [2]C {
 
 // finish writes the results of one group.
 func (r *reduction[C]) finish(c *call, w *worker, group int64, result [2]C) {
-	cur, results := &w.cursors[ofElements], resultsOf[C](w, 1)
+	results := resultsOf[C](w, 1)
 	results[0][0], results[1][0] = result[0], result[1]
-	c.groups.seek(cur, group, maxOperands)
-	r.fold.finish(w, &c.groups, cur, results)
+	r.fold.finish.put(r.groupedPlan, c, w, group, results)
 }
 
 // partials returns the block results in the workspace.

@@ -87,7 +87,7 @@ func shortGroupJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold *fold
 			kernel(int(groups*n), 0, a)
 			fold.sums(terms.Sums, int(n), results)
 		}
-		fold.finish.put(c, w, first, results)
+		fold.finish.put(f, c, w, first, results)
 		if then != nil {
 			a = f.armTile(c, w, first, groups)
 			f.groupParams(c, w, first, groups, n)

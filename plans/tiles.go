@@ -20,7 +20,6 @@ type tiling struct {
 	of                   *layout
 	copied               bool  // pieces of the operands are copied first (copied_tiles.go)
 	cycle, repeat, outer int64 // elements of a cycle, cycles of an outer point, outer points
-	first                int   // the dimension that a cycle begins with
 	repeatDim            int   // the dimension that repeats cycles, or -1
 	varying              int   // the innermost dimension along which parameters change
 	run                  int64 // elements, one after the other, with the same parameters
@@ -37,16 +36,12 @@ type tiling struct {
 // another page, and the processor's TLB has room for some hundreds.
 const tilingElements, fewerElements = 1 << 20, 1 << 19
 
-// leastOfRuns is of how many elements runs, one after the other, are not too few for a call.
-const leastOfRuns = 64
-
 // tryTiles makes the tiling of a call's elements, in a layout, and reports whether their groups are short. If not, c.tiles
 // stays as it was.
 func (f *groupedPlan) tryTiles(c *call, l *layout) bool {
 	var t tiling
 	inner := l.dims - 1
-	few := inner > 0 && l.size[inner]*l.size[inner-1] < leastOfRuns
-	takesRuns := !few && !f.varies(l, inner) && f.takesRuns(l, l.size[inner]) // a kernel's call has many groups then, too
+	takesRuns := !f.varies(l, inner) && f.takesRuns(l, l.size[inner]) // a kernel's call has many groups then, too
 	if oneByOne || f.packed >= 0 || takesRuns && !f.tooShort(l.size[inner]) && !shortSteps(l) {
 		return false
 	}
@@ -79,7 +74,6 @@ func (f *groupedPlan) cycles(t *tiling, l *layout, first int) bool {
 	if t.varying < 0 || t.run > cpu.TileRun {
 		return false
 	}
-	t.first = d + 1
 	if d >= 0 && !f.varies(l, d) {
 		t.repeatDim, t.repeat = d, l.size[d]
 	}
@@ -103,12 +97,23 @@ func (t *tiling) plan(joined bool, most int64) {
 	t.unitsPerJob = max(1, most/max(1, min(t.width, t.cycle)*min(t.rows, t.repeat)))
 }
 
+const (
+	leastRow    = 16 // elements of a call that follow one another: fewer are worth copying,
+	leastOfTile = 64 // or of all of its rows, even across these
+)
+
 // narrow reports whether a call of the kernel would take so few elements, or so few consecutive ones, that
-// it is faster to copy them first.
-func (t *tiling) narrow() bool {
-	const leastRow, least = 16, 64
-	return t.columns*t.copies < leastRow || t.columns*min(t.rows, t.repeat) < least
+// it is faster to copy them first, in any order.
+func (t *tiling) narrow() bool { return t.row() < leastRow || t.call() < leastOfTile }
+
+// longer reports whether tiles are so much longer than ones of few elements that it is faster to copy them.
+func (t *tiling) longer(than *tiling) bool {
+	return than.row() < leastRow && t.row() >= 2*than.row() || than.call() < fewInPiece && t.call() >= 2*than.call()
 }
+
+// row is how many elements of a call follow one another, and call all of them.
+func (t *tiling) row() int64  { return t.columns * t.copies }
+func (t *tiling) call() int64 { return t.columns * min(t.rows, t.repeat) }
 
 // jobs returns the number of jobs.
 func (t *tiling) jobs() int64 { return ceilDiv(t.outer*t.high*t.wide, t.unitsPerJob) }
@@ -234,63 +239,52 @@ func further(p unsafe.Pointer, bytes int64) unsafe.Pointer {
 	return unsafe.Add(p, bytes)
 }
 
-// prepare makes the parameters of consecutive elements, columns of a cycle, from the worker's
-// cursor on, and as many copies of these as a tile has cycles.
+// prepare makes the parameters of consecutive elements, columns of a cycle from the start on, and as many copies of these as
+// a tile has cycles.
 func (f *groupedPlan) prepare(c *call, w *worker, start, columns, copies int64) {
-	t, l, a, tile := &c.tiles, c.tiles.of, &w.args, &w.scratch.Tile
-	a.Ready = true
-	for number := range 2 {
-		k, d := f.scale+number, t.varying
-		each := false
-		for dim := t.first; dim <= d; dim++ {
-			each = each || l.stride[k][dim] != 0
-		}
-		for at := int64(0); at < columns; {
-			cur := &w.cursors[ofElements]
-			if at > 0 {
-				cur = &w.cursors[ofParameters]
-				l.seek(cur, start+at, kernelOperands)
-			}
-			s := cpu.Span{P: cur.at[k], Stride: l.stride[k][d], DType: a.In[k].DType}
-			if !each {
-				tile.Add(a, number, cpu.ParamRuns{Of: s, Count: 1, Run: 1}, f.compute, &f.params)
-				break
-			}
-			before := (start + at) % t.run
-			count := min(l.size[d]-cur.index[d], ceilDiv(columns-at+before, t.run))
-			if count == columns && copies == 1 && s.DType == f.compute && s.Contiguous() && number == 0 {
-				a.In[k] = s // where they are
-				break
-			}
-			runs := cpu.ParamRuns{Of: s, At: int(at - before), Count: int(count), Run: int(t.run)}
-			tile.Add(a, number, runs, f.compute, &f.params)
-			at += count*t.run - before
-		}
-		if a.In[k].P == nil { // not where they are
-			tile.Repeat(number, int(columns), int(copies), f.compute)
-			a.In[k] = tile.Span(number, each, f.compute)
-		}
+	run := c.tiles.run
+	first := start / run
+	e := expansion{before: start - first*run, n: columns, run: run, copies: copies}
+	e.count = ceilDiv(e.before+columns, run)
+	for number := range resultSide {
+		f.expandParam(w, number, f.paramsAt(c, w, number, first, e.count), e)
 	}
 }
 
-// expandParams makes the parameters of n elements along a dimension, from a cursor
-// on, each for a run of elements.
-func (f *groupedPlan) expandParams(w *worker, l *layout, cur *cursor, d int, n, run int64) {
-	a, tile := &w.args, &w.scratch.Tile
-	a.Ready = true
-	for number := range 2 {
+// expandParams makes the parameters of groups of run elements along a dimension, from a cursor on.
+func (f *groupedPlan) expandParams(w *worker, l *layout, cur *cursor, d int, groups, run int64) {
+	for number := range resultSide {
 		k := f.scale + number
-		s := cpu.Span{P: cur.at[k], Stride: l.stride[k][d], DType: a.In[k].DType}
-		if a.In[k] = s; number == 0 && run == 1 && s.DType == f.compute && s.Contiguous() {
-			continue // where they are
-		}
-		runs, each := cpu.ParamRuns{Of: s, Count: 1, Run: 1}, s.Stride != 0
-		if each {
-			runs.Count, runs.Run = int(n), int(run)
-		}
-		tile.Add(a, number, runs, f.compute, &f.params)
-		a.In[k] = tile.Span(number, each, f.compute)
+		s := cpu.Span{P: cur.at[k], Stride: l.stride[k][d], DType: f.args.In[k].DType}
+		f.expandParam(w, number, s, expandEach(groups, run))
 	}
+}
+
+// expansion says how a count of parameters are repeated: each for a run of elements, of which there are n, and all of these
+// some times. Of the first run, some elements come before the first one.
+type expansion struct{ count, before, n, run, copies int64 }
+
+// expandEach repeats a parameter of each group for its elements.
+func expandEach(groups, n int64) expansion {
+	return expansion{count: groups, n: groups * n, run: n, copies: 1}
+}
+
+// expandParam makes the scales, or with number 1 the zero points, of a call's elements.
+func (f *groupedPlan) expandParam(w *worker, number int, s cpu.Span, e expansion) {
+	a, tile, k := &w.args, &w.scratch.Tile, f.scale+number
+	a.Ready = true
+	if a.In[k] = s; number == 0 && e.run == 1 && e.copies == 1 && s.DType == f.compute && s.Contiguous() {
+		return // where they are
+	}
+	runs, each := cpu.ParamRuns{Of: s, Count: 1, Run: 1}, s.Stride != 0
+	if each {
+		runs.At, runs.Count, runs.Run = int(-e.before), int(e.count), int(e.run)
+	}
+	tile.Add(a, number, runs, f.compute, &f.params)
+	if each {
+		tile.Repeat(number, int(e.n), int(e.copies), f.compute)
+	}
+	a.In[k] = tile.Span(number, each, f.compute)
 }
 
 // scaleIndex returns the operand that holds scales, or -1; zero points come after.

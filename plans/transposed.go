@@ -38,8 +38,8 @@ func (f *groupedPlan) tryTransposed(c *call) int64 {
 		return 0
 	}
 	across, along := f.across(l)
-	if along < 0 || !l.transposes(along) {
-		return 0 // none, or small images: several in a copy (copies.go)
+	if along < 0 || !l.transposes(along, f.runEach(l)) {
+		return 0 // none, or small images, or short runs: several in a copy (copies.go)
 	}
 	t.across = across
 	for ; along < inner-1; along++ {
@@ -71,11 +71,12 @@ func (f *groupedPlan) across(l *layout) (inputs [dataInputs]bool, along int) {
 	return inputs, along
 }
 
-// transposes reports whether tiles of rows, and of the columns that follow one another, are worth it.
-func (l *layout) transposes(rows int) bool {
+// transposes reports whether tiles of rows, and of the columns that follow one another, are worth it, and not only where
+// those of a copy are as long.
+func (l *layout) transposes(rows int, copied bool) bool {
 	high, wide := l.size[rows], l.size[l.dims-1]
 	far := l.within(rows)*transposedRows > copySize && min(high, wide) >= transposedRows && high*wide >= leastFar
-	return far || min(transposedRows, high)*min(transposedWidth, wide) >= leastTransposed
+	return far || !copied && min(transposedRows, high)*min(transposedWidth, wide) >= leastTransposed
 }
 
 func (t *transposed) tiles(l *layout) int64 {

@@ -11,8 +11,8 @@ import (
 // the memory of kernels, which comes first, begins at multiples of a cache line: see cpu.Scratch.
 type worker struct {
 	copied  copied
-	codes   [feedSize]int8        // unpacked 4-bit codes
-	params  [2][cpu.Block]float64 // scales and zero points of groups, as they are, one after the other
+	codes   [feedSize]int8                   // unpacked 4-bit codes
+	sides   [sideCount][cpu.TileSize]float64 // of groups, one after the other
 	scratch cpu.Scratch
 	number  int
 	args    cpu.Args
@@ -26,7 +26,7 @@ type worker struct {
 const (
 	ofElements = iota // all elements, or all groups
 	ofMembers         // the elements of a group
-	ofParameters
+	ofSides
 	ofCopies
 	cursorCount
 )
