@@ -36,7 +36,7 @@
  *    memory that does not exist ends the process, and so does the lack of memory
  *    or threads for Go's runtime: it reserves addresses and starts threads when
  *    the library is loaded.
- *  - Runs allocate memory that later runs use again: 2 MB a thread, 30 KB a plan on
+ *  - Runs allocate memory that later runs use again: 2 MB a thread, 5 to 15 KB a plan on
  *    few elements (more where several threads run it), and contiguous copies of inputs
  *    that are not contiguous, or expanded: images and upstream gradients (grid_sample,
  *    embeddings) and packed codes (dequantize_backward).

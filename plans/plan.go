@@ -40,7 +40,7 @@ type Preference struct {
 // Plan runs one problem. It is immutable and safe for use by many goroutines
 // at once; it holds no tensor, stream or workspace. Running it does not
 // synchronise or print, and allocates only memory that later runs use again: that of
-// each worker, 30 KB where a plan is on few elements, and copies of inputs that an op
+// each worker, 5 to 15 KB where a plan is on few elements, and copies of inputs that an op
 // reads in any order (images, upstream gradients, packed codes) and whose rows are not
 // contiguous. Copies beyond 64 MiB are given back.
 type Plan interface {
