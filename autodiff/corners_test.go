@@ -194,6 +194,13 @@ func TestReleasedMemoryComesBack(t *testing.T) {
 		again, idle := cpu.MemoryStats()
 		require.Equal(t, made, again)
 		require.Greater(t, idle, made/2)
+		require.LessOrEqual(t, idle, made)
+		cpu.Trim()
+		_, idle = cpu.MemoryStats()
+		require.Zero(t, idle)
+		step()
+		again, _ = cpu.MemoryStats()
+		require.Greater(t, again, made)
 	})
 }
 

@@ -117,6 +117,7 @@ func TestArgumentsOfLayers(t *testing.T) {
 		"conv_transpose2d: x is f32[1, 1, 2, 2] and the weight f32[1, 1, 0, 2]; want a pixel":             image.ConvTranspose2d(Ones(ad, 1, 1, 0, 2), none, Window{}),
 		"conv_transpose2d: x is f32[1, 1, 0, 2] and the weight f32[1, 1, 2, 2]; want a pixel and a tap":   Ones(ad, 1, 1, 0, 2).ConvTranspose2d(image, none, Window{}),
 		"conv_transpose2d: the weight: autodiff: the tensor is absent":                                    image.ConvTranspose2d(none, none, Window{}),
+		"conv_transpose2d: the bias is f32[2]; want shape [1]":                                            image.ConvTranspose2d(image, Ones(ad, 2), Window{}),
 		"conv_transpose2d: the bias is f32[2, 3]; want shape [1]":                                         image.ConvTranspose2d(image, x, Window{}),
 		"conv_transpose2d: OutputPad is [0 1]; want 0 or more, and less than the strides [2 1]":           image.ConvTranspose2d(image, none, Window{Stride: [2]int{2, 1}, OutputPad: [2]int{0, 1}}),
 		"conv_transpose2d: the window is":                                                                 image.ConvTranspose2d(image, none, Window{Pad: [2]int{-1, 0}}),

@@ -13,7 +13,7 @@ import (
 // bit, at zeros of either sign and at infinities too.
 func TestLSTMCellIsItsArithmetic(t *testing.T) {
 	splitFinely(t)
-	for _, d := range []tensor.DType{tensor.F32, tensor.F64} {
+	for _, d := range []tensor.DType{tensor.F32, tensor.F64, tensor.F16, tensor.BF16} {
 		for _, hidden := range []int{1, 3, 70} {
 			e := newEngine(NewCPUThreads(2), None{})
 			leaf := func(seed uint64, extent int) dyn {

@@ -246,8 +246,6 @@ func (p Problem) String() string {
 		a := &p.op.args[i]
 		isDefault := a.defaultType.of != nil && p.types[i] == a.defaultType.of(&p)
 		switch {
-		case p.types[i] == tensor.None && !isDefault:
-			fmt.Fprintf(&b, " %s=none", a.name)
 		case a.shaped && p.types[i] != tensor.None:
 			fmt.Fprintf(&b, " %s=%s%s", a.name, p.types[i], tensor.ShapeString(p.shapes[i]))
 		case !isDefault:

@@ -136,6 +136,7 @@ func TestBadTexts(t *testing.T) {
 		{"quantize_per_tensor_backward grad_output=f16[2] qmin=-2147483649 qmax=7", "quantize_per_tensor_backward", "qmin", `^is -2147483649; the range of codes starts at -2147483648$`},
 		{"quantize_per_tensor_backward grad_output=f64[2] x=f32 qmin=0 qmax=16777217", "quantize_per_tensor_backward", "qmax", `^is 16777217, which f32 does not hold; want a number that it does, or 2147483647$`},
 		{"dequantize_per_tensor q=f64[2] y=f32 qmin=-16777217 qmax=7", "dequantize_per_tensor", "qmin", `^is -16777217; f64 computed in f32 starts at -16777216$`},
+		{"choose_qparams_per_tensor x=f32[2] qmin=0 qmax=16777217", "choose_qparams_per_tensor", "qmax", `^is 16777217; the range of exact whole numbers ends at 16777216$`},
 		{"fake_quantize_per_tensor x=f64[2] qmin=-8388609 qmax=0", "fake_quantize_per_tensor", "qmin", `^is -8388609; the range of fake-quantized codes starts at -8388608$`},
 		{"quantize_per_tensor x=f32[] q=s4 qmin=0 qmax=7", "quantize_per_tensor", "x", `^has shape \[\]; want at least one dimension to pack along$`},
 		{"quantize_per_tensor x=f32[2] q=f8e4m3 qmin=0 qmax=7", "quantize_per_tensor", "zero_point", `^is i32; f8e4m3 codes have a scale only: want none$`},

@@ -113,6 +113,8 @@ def test_spatial_transformer_starts_from_no_warp():
     module.size = (3, 4)
     assert module(x).shape == (3, 1, 3, 4)
     assert SpatialTransformer(module.localisation, (1, 1))(x).shape == (3, 1, 1, 1)
+    corners = SpatialTransformer(module.localisation, (2, 2), align_corners=True)(x)
+    assert torch.allclose(corners, x[..., ::5, ::5], atol=1e-5)
     assert_same(torch.fx.symbolic_trace(module)(x), module(x))
     module(x).square().sum().backward()
     assert last.weight.grad.abs().sum() > 0

@@ -92,6 +92,8 @@ def table():
         (TypeError, "MinMaxObserver: factory_kwargs must be a dict, not int", lambda: MinMaxObserver(factory_kwargs=1)),
         (TypeError, "LearnableFakeQuantize: factory_kwargs must be a dict, not str", lambda: LearnableFakeQuantize(factory_kwargs="cpu")),
         (TypeError, "averaging_constant must be a float", lambda: MovingAverageMinMaxObserver("a")),
+        (TypeError, "LearnableFakeQuantize: start must be a str, not 1", lambda: LearnableFakeQuantize(start=1)),
+        (ValueError, "8-bit float codes have a scale only", lambda: LearnableFakeQuantize(-448, 448, dtype=torch.float8_e4m3fn, learn_zero_point=True)),
         (ValueError, "LearnableFakeQuantize: rounding is 'x'", lambda: LearnableFakeQuantize(rounding="x")),
         (ValueError, "LearnableFakeQuantize: eps is nan", lambda: LearnableFakeQuantize(eps=float("nan"))),
         (ValueError, r"block_size is \[0, 2\]; want an extent of at least 1", lambda: MinMaxObserver(block_size=[0, 2])(draw(4, 6))),
@@ -102,6 +104,7 @@ def table():
         (TypeError, "from_config: eps must be a", lambda: FakeQuantize.from_config(INT8, eps="")),
         (TypeError, "FakeQuantize: is_dynamic must be a bool, not 'no'", lambda: FakeQuantize(is_dynamic="no")),
         (TypeError, "from_config: is_dynamic must be a bool, not 'no'", lambda: FakeQuantize.from_config(INT8, is_dynamic="no")),
+        (TypeError, "from_config: range_learning must be a bool, not 1", lambda: FakeQuantize.from_config(INT8, range_learning=1)),
         (ValueError, "WeightOnlyLinear: codes is torch.float32; want", lambda: WeightOnlyLinear(4, 4, codes=torch.float32)),
         (TypeError, "WeightOnlyLinear: group_size must be an int, not None", lambda: WeightOnlyLinear(4, 4, group_size=None)),
         (ValueError, "WeightOnlyLinear: group_size is 0; want", lambda: WeightOnlyLinear(4, 4, group_size=0)),
@@ -172,9 +175,10 @@ def test_convert_refuses_hooks_that_make_other_values_of_a_weight(kind, on):
     for register, hook in (
         ("register_forward_pre_hook", lambda m, args: (args[0] * 2,)),
         ("register_forward_hook", lambda m, args, y: y.abs()),
+        *([("register_forward_hook", lambda m, args, y: args[0])] if on else []),
     ):
         layer = copy.deepcopy(plain)
-        getattr(layer.weight_fake_quantizer, register)(lambda *_: None)
+        getattr(layer.weight_fake_quantizer, register)(lambda m, args, *_: args[0] * 2 if m.training else None)
         convert(layer)
         getattr(layer.weight_fake_quantizer, register)(hook)
         state = copy.deepcopy(layer.state_dict())

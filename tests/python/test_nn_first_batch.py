@@ -9,6 +9,7 @@ from isobit.nn import (
     FakeQuantize,
     HistogramObserver,
     LearnableFakeQuantize,
+    MinMaxObserver,
     PerChannelMinMaxObserver,
     learnable_fake_quantize,
     prepare,
@@ -251,6 +252,53 @@ def test_the_first_batch_has_a_count_that_is_rounded_once():
     assert sums[0] != n and torch.tensor(n, dtype=torch.float32) != sums[0]
     want = 2 * (sums[0] / torch.tensor(n, dtype=torch.float32)) / torch.full((1,), math.sqrt(127))
     assert_same(fake.scale.detach(), want)
+
+
+def test_compiled_code_does_not_ask_whether_anything_was_seen():
+    x = draw(5, 8)
+    with pytest.warns(UserWarning, match="FakeQuantize has seen nothing yet"):
+        want = FakeQuantize().eval()(x)
+    assert_same(torch.compile(FakeQuantize().eval(), backend="eager", fullgraph=True)(x), want)
+
+
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+@pytest.mark.filterwarnings("ignore:.*MinMaxObserver has seen nothing")
+def test_compiled_code_may_have_seen_nothing():
+    for kind in (MinMaxObserver, PerChannelMinMaxObserver):
+        observer, x = kind(ch_axis=1), draw(5, 3)
+        see = torch.compile(lambda x, m, observer=observer: observer(x[m]), backend="eager", fullgraph=True)
+        see(x, torch.zeros(5, dtype=torch.bool))
+        scale, zero_point = observer.calculate_qparams()
+        assert observer.is_new() and (scale == 1).all() and (zero_point == 0).all()
+        see(x, torch.arange(5) == 1)
+        assert not observer.is_new()
+        assert_same(observer.max_val, x[1] if kind is PerChannelMinMaxObserver else x[1].max())
+
+
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+def test_a_compiled_start_is_of_a_batch_that_has_elements():
+    fake, eager, x = LearnableFakeQuantize(), LearnableFakeQuantize(), draw(5, 3)
+    see = torch.compile(lambda x, m: fake(x[m]), backend="eager", fullgraph=True)
+    see(x, torch.zeros(5, dtype=torch.bool))
+    assert fake.scale == 1 and not fake.initialized
+    see(x, torch.arange(5) == 1), eager(x[1:2])
+    assert_same((fake.scale, fake.initialized), (eager.scale, eager.initialized))
+
+
+def test_a_start_that_another_dtype_rounds_to_1_is_not_lost():
+    fake = LearnableFakeQuantize(1, 4, rounding="nearest")
+    fake(torch.tensor([0.999]))
+    assert fake.scale == torch.tensor(0.999) and fake.bfloat16().scale == 1
+    fake(torch.tensor([0.999]))
+
+
+@pytest.mark.filterwarnings("ignore:.*LearnableFakeQuantize has seen nothing")
+def test_a_graph_keeps_the_parameters_from_before_the_first_batch():
+    fake, x = LearnableFakeQuantize(learn_zero_point=True, start="min_max").eval(), draw(5, 8).requires_grad_()
+    y = fake(x)
+    fake.train()(x * 3)
+    y.sum().backward()
+    assert (fake.scale != 1).all() and (fake.zero_point != 0).all() and x.grad.sum() > 0
 
 
 def test_another_thread_may_look_for_the_start_meanwhile(monkeypatch):

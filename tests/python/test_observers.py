@@ -106,6 +106,13 @@ def test_special_values():
         ends = torch.tensor([-1.0, 2.0])
         assert_same(of_any.extremes(ends.to(dtype)), tuple(ends))
         assert_same(of_any(torch.ones([1] * 8, dtype=dtype)).float(), torch.ones([1] * 8))
+    channels = PerChannelMinMaxObserver()
+    channels(ends)
+    assert_same((channels.min_val, channels.max_val), (ends, ends))
+    assert_same(MinMaxObserver().extremes(torch.empty(0)), (torch.tensor(float("inf")), torch.tensor(-float("inf"))))
+    for least in (HistogramObserver(1), MSEObserver(smallest=1, steps=1)):
+        least(ends)
+        assert_same((least.min_val, least.max_val), tuple(ends))
     one = MinMaxObserver(block_size=[])
     one(torch.tensor(2.0))
     assert_same(one.max_val, torch.tensor(2.0))

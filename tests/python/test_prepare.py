@@ -257,6 +257,8 @@ def test_learned_scales_in_torch_aos_prepare_qat():
     prepared = ao.prepare_qat(model.train())
     prepared(draw(3, 8)).sum().backward()
     assert prepared[0].weight_fake_quant.scale.grad is not None
+    there = prepare(torch.nn.Linear(8, 4, device="meta"), INT8, LearnableFakeQuantize)
+    assert all(value.is_meta for value in there.state_dict().values())
     meta = LearnableFakeQuantize(factory_kwargs={"device": "meta", "dtype": torch.float64})
     assert meta.scale.is_meta and meta.scale.dtype == torch.float32
     assert all(

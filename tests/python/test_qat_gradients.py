@@ -104,6 +104,7 @@ def test_the_integer_product_has_one_gradient():
 
 
 def test_quantized_linear_has_its_gradient_when_served():
+    assert QuantizedLinear(8, 5).export()["weight_scale"].shape == (5,)
     layer, dy = QuantizedLinear(8, 4), draw(2, 4)
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
         layer, x = layer.to(dtype), draw(2, 8).to(dtype).requires_grad_()

@@ -97,6 +97,8 @@ def test_weight_only_linear(codes, dtype):
 
 
 def test_what_a_layer_is_made_with():
+    fake = FakeQuantize()
+    assert WeightOnlyLinear(21, 5, activation_fake_quantizer=fake).activation_fake_quantizer is fake
     scheme = WeightOnlyLinear(21, 5).weight_fake_quantizer.scheme
     assert (scheme.grouping.where, scheme.dtype, scheme.symmetric) == (128, torch.int8, True)
     fake = FakeQuantize(MinMaxObserver, dtype=torch.int8, qscheme=CHANNEL)
@@ -183,6 +185,11 @@ class Halved(FakeQuantize):
         return super().forward(x) * 0.5
 
 
+class Doubled(FakeQuantize):  # notes nothing
+    def forward(self, x):
+        return 2 * x
+
+
 class Counted(FakeQuantize):
     calls = 0
 
@@ -195,7 +202,7 @@ class Counted(FakeQuantize):
 def test_a_fake_quantizers_own_forward_runs(compiled):
     """Layers took its scheme and parameters alone: what such a forward computes was passed by."""
     x, layers = draw(4, 21), {}
-    for kind in (FakeQuantize, Counted, Halved):
+    for kind in (FakeQuantize, Counted, Halved, Doubled):
         layers[kind] = layer = FakeQuantizedLinear(21, 6, activation_fake_quantizer=kind())
         layer.load_state_dict(layers[FakeQuantize].state_dict())
     run = {k: torch.compile(f, backend="aot_eager", fullgraph=True) if compiled else f for k, f in layers.items()}
@@ -204,6 +211,7 @@ def test_a_fake_quantizers_own_forward_runs(compiled):
     assert layers[Counted].activation_fake_quantizer.calls == 1
     layers[FakeQuantize].activation_fake_quantizer.register_forward_hook(lambda m, args, y: y * 0.5)
     assert_same(run[Halved](x), layers[FakeQuantize](x))
+    assert_same(run[Doubled](x), isobit.linear(2 * x, layers[Doubled].weight, layers[Doubled].bias))
     for fake in ("activation_fake_quantizer", "weight_fake_quantizer"):
         with pytest.raises(TypeError, match="a Halved has a forward of its own"):
             convert(FakeQuantizedLinear(21, 6, **{fake: Halved()}))

@@ -104,10 +104,9 @@ def in_groups(
     groups = 1 if size is None else ceil(columns / size)
 
     def of_groups(parameters: Tensor) -> Tensor:
-        of_rows = parameters.reshape(1, 1).expand(rows, 1) if per_tensor else parameters.reshape(rows, groups)
+        of_rows = parameters.expand(rows, 1) if per_tensor else parameters.reshape(rows, groups)
         return of_rows if columns else of_rows[:, :0]
 
-    zero_point = scheme.zero_point_if_any(zero_point)
     return size or max(columns, 1), of_groups(scale), None if zero_point is None else of_groups(zero_point)
 
 
