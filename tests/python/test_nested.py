@@ -59,3 +59,21 @@ def test_products_of_nested_rows():
         )
     with pytest.raises(TypeError, match="linear: input is a nested tensor; want a dense tensor"):
         isobit.linear(nested.transpose(1, 2), draw(3, 5))
+
+
+@pytest.mark.parametrize(
+    "activation", (None, {"dtype": torch.int8, "granularity": "per_token"}, isobit.nn.FakeQuantize)
+)
+def test_prepared_layers_of_nested_rows(activation):
+    rows = [draw(2, 6), draw(3, 6, seed=1)]
+    nested, together = torch.nested.nested_tensor(rows, layout=torch.jagged), torch.cat(rows)
+    layer = isobit.nn.prepare(torch.nn.Linear(6, 4), {"dtype": torch.int8, "granularity": "per_channel"}, activation)
+    want, dy = layer(together), draw(5, 4, seed=3)
+    for f in (layer, torch.compile(layer, backend="eager", fullgraph=True)):
+        y = f(nested)
+        assert_same((y + nested[..., :4]).values(), want + together[:, :4])
+        assert_same(*(torch.autograd.grad(t, layer.weight, dy, retain_graph=True) for t in (y.values(), want)))
+    served = isobit.nn.convert(layer)
+    assert_same(served(nested).values(), served(together))
+    with pytest.raises(ValueError, match=r"FakeQuantizedLinear: input has shape \[5, 3\]; want \[..., 6\]"):
+        layer(nested[..., :3])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._checks import check_kinds
+from .._jagged import has_rows, of_values
 from ._fake_quantizer import FakeQuantizer, checked
 from ._grouping import Grouping
 from ._linear import Operand, trained_linear
@@ -69,6 +71,8 @@ class FakeQuantizedLinear(torch.nn.Linear):
         return layer.train(linear.training)
 
     def forward(self, input: Tensor) -> Tensor:
+        if has_rows(input):
+            return of_values(type(self).__name__, partial(FakeQuantizedLinear.forward, self), input, None)
         if self.activation_fake_quantizer is not None:
             check_input(self, input)
         check_features(self, input, self.in_features)

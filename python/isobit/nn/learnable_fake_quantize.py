@@ -40,7 +40,8 @@ class LearnableFakeQuantize(FakeQuantizer):
     ``forward(x)``: x of any float dtype; the result is isobit's fake_quantize of x, of its shape and dtype.
     Gradients: of x the straight-through estimate, of scale and zero point (float32) those of LSQ, times
     ``1 / sqrt(n * quant_max)`` for n elements a scale. ``disable_observer()`` keeps a first batch from
-    setting scales. Raises ValueError for a range that is empty or that dtype does not hold.
+    setting scales. Scales are parameters: keep them out of an optimizer's weight_decay, as one keeps biases and norms.
+    Raises ValueError for a range that is empty or that dtype does not hold.
 
     In training on several processes each would start from its own batch: show the model one batch before
     DistributedDataParallel, which then sends the first process's scales to all, or fully_shard wraps it, which

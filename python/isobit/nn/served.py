@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._errors import ArgumentError
+from .._jagged import has_rows, of_values
 from .._load import PACKED
 from .._transforms import is_plain
 from ..ops._granularity import FLOAT8
@@ -279,6 +281,8 @@ class ServedFakeQuantizedLinear(torch.nn.Module):
         self.out_features, self.in_features = weight.shape
 
     def forward(self, input: Tensor) -> Tensor:
+        if has_rows(input):
+            return of_values(type(self).__name__, partial(ServedFakeQuantizedLinear.forward, self), input, None)
         check_features(self, input, self.in_features)
         integer = self.product == "integer"
         by: Any = self._modules.get("activation_fake_quantizer")
