@@ -17,7 +17,7 @@
 //
 // Tensors are Float[B], Int[B], Bool[B] and Quantized[B]. Only float tensors
 // carry gradients; codes of a Quantized pass them on by the straight-through
-// estimate. Tensors never change; only an Optimizer, Params.Load and the
+// estimate. Tensors never change; only an Optimizer, Params.Set, Params.Load and the
 // training of BatchNorm change parameters, in place, and with a parameter what shares its elements: its
 // Inner, Detach, Track, Reshape, Unsqueeze and Cast to its own type. A graph that
 // saw other elements says so.
