@@ -64,7 +64,7 @@
 // The CPU backend uses the memory of released tensors again. Layers release what
 // they make on the way, and Backward what it consumes; Gradients.Release, and
 // Tensor.Release of the loss, do the rest, and then a training step allocates a few
-// kilobytes for the graph and no elements. Tensors that are simply dropped are left to the garbage
+// kilobytes for each operation of the graph and no elements. Tensors that are simply dropped are left to the garbage
 // collector, which is always right and somewhat slower.
 //
 // # Going on later
