@@ -9,7 +9,9 @@ import "fmt"
 //
 // Only float tensors are wrapped; Int, Bool and untracked Quantized ones are
 // the inner backend's own. Decorating twice gives second derivatives, but for those
-// of Dequantize and FakeQuantize: differentiating their gradients is an error.
+// of Dequantize and FakeQuantize: differentiating their gradients is an error. A network's
+// parameters are then Params over the inner Autodiff, and those over the outer one Add
+// what FromInner makes of each.
 type Autodiff[B Backend, C Strategy] struct {
 	*engine
 	b B

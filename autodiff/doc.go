@@ -17,7 +17,7 @@
 //
 // Tensors are Float[B], Int[B], Bool[B] and Quantized[B]. Only float tensors
 // carry gradients; codes of a Quantized pass them on by the straight-through
-// estimate. Tensors never change; only an Optimizer, Params.Load and the
+// estimate. Tensors never change; only an Optimizer, Params.Set, Params.Load and the
 // training of BatchNorm change parameters, in place, and with a parameter what shares its elements: its
 // Inner, Detach, Track, Reshape, Unsqueeze and Cast to its own type. A graph that
 // saw other elements says so.
@@ -64,7 +64,7 @@
 // The CPU backend uses the memory of released tensors again. Layers release what
 // they make on the way, and Backward what it consumes; Gradients.Release, and
 // Tensor.Release of the loss, do the rest, and then a training step allocates a few
-// kilobytes for the graph and no elements. Tensors that are simply dropped are left to the garbage
+// kilobytes for each operation of the graph and no elements. Tensors that are simply dropped are left to the garbage
 // collector, which is always right and somewhat slower.
 //
 // # Going on later

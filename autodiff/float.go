@@ -149,7 +149,7 @@ func (x Float[B]) MulScalar(v float64) Float[B] { return x.number(OpMul, v) }
 // DivScalar returns x / v.
 func (x Float[B]) DivScalar(v float64) Float[B] { return x.number(OpDiv, v) }
 
-// PowScalar returns x to the power v. Whole powers are exact products.
+// PowScalar returns x to the power v. Whole powers up to 64 are products.
 func (x Float[B]) PowScalar(v float64) Float[B] {
 	return Float[B]{x.run(OpPowScalar, &Attr{Floats: [6]float64{v}})}
 }

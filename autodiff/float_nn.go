@@ -91,7 +91,8 @@ func (x Float[B]) AvgPool2d(w Window) Float[B] {
 
 // CrossEntropy is the mean over the rows of logits [n, classes] of the
 // negative logarithm of the label's softmax. With smoothing s the label has
-// weight 1 - s, and s is spread over all classes.
+// weight 1 - s, and s is spread over all classes. Rows that do not count, such as
+// those of padding, are left out before, by a Select of the logits and of the labels.
 func (x Float[B]) CrossEntropy(labels Int[B], smoothing float64) Float[B] {
 	return Float[B]{x.run(OpCrossEntropy, &Attr{Floats: [6]float64{smoothing}}, labels.Tensor)}
 }

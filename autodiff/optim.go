@@ -10,8 +10,8 @@ import (
 
 // Optimizer changes parameters in place, by their gradients. A parameter
 // without a gradient stays as it is. They are of f32 or f64: 16 bits are too few for
-// small steps. Those with other settings, such as no WeightDecay, are in Params of
-// their own, with another optimizer.
+// small steps. Those with other settings, such as no WeightDecay, take another
+// optimizer, which is given them alone: see Params.Only.
 //
 // Nothing else may use the parameters meanwhile. A graph that was built with
 // the old values cannot be differentiated any more; that is an error.

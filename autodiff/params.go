@@ -1,9 +1,9 @@
 package autodiff
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/isobit-ml/isobit/autodiff/internal/kernel"
@@ -60,6 +60,42 @@ func (p *Params[B]) Add(name string, x Float[B]) Float[B] {
 	return p.get(name, x.Shape(), isParameter, func(uint64) Float[B] { return x })
 }
 
+// Set changes a parameter or a buffer to the elements of x, in place: what optimizers and averages of
+// a program's own come to. As with an Optimizer, nothing else may use it meanwhile, and a graph that saw
+// the old elements says so.
+func (p *Params[B]) Set(name string, x Float[B]) error {
+	old, ok := p.byName[name]
+	if !ok {
+		return fmt.Errorf("autodiff: there is no parameter %q to set; want a name that was asked for before", name)
+	}
+	err := cmp.Or(old.Err(), x.Err())
+	if err == nil {
+		_, err = p.be.Run(OpCopyInPlace, &Attr{}, old.v, x.v)
+	}
+	if err != nil {
+		return fmt.Errorf("autodiff: the parameter %q: %w", name, err)
+	}
+	return nil
+}
+
+// Only returns those parameters and buffers whose names keep takes, as a set of the same tensors: for an
+// optimizer of their own, such as one without WeightDecay, for a part that is trained alone, or for a
+// file. What either set makes later is not in the other.
+func (p *Params[B]) Only(keep func(name string) bool) *Params[B] {
+	part := NewParams(p.be, p.seed)
+	for _, name := range p.names {
+		if keep == nil || !keep(name) {
+			continue
+		}
+		part.names = append(part.names, name)
+		part.byName[name] = p.byName[name]
+		if p.buffers[name] {
+			part.buffers[name] = true
+		}
+	}
+	return part
+}
+
 // Full makes an f32 parameter of equal elements.
 func (p *Params[B]) Full(name string, v float64, shape ...int) Float[B] {
 	return p.full(name, v, shape, isParameter)
@@ -88,70 +124,6 @@ func (p *Params[B]) Buffer(name string, v float64, shape ...int) Float[B] {
 	return p.full(name, v, shape, isBuffer)
 }
 
-// Linear makes the weight [out, in] and the bias [out] of a fully connected
-// layer, named name.weight and name.bias, uniform within 1/sqrt(in).
-func (p *Params[B]) Linear(name string, in, out int) (weight, bias Float[B]) {
-	bound := boundOf(in)
-	return p.Uniform(name+".weight", bound, out, in), p.Uniform(name+".bias", bound, out)
-}
-
-// Conv2d makes the weight [out, in, kernel, kernel] and the bias [out] of a
-// convolution, uniform within 1/sqrt(in*kernel*kernel).
-func (p *Params[B]) Conv2d(name string, in, out, kernel int) (weight, bias Float[B]) {
-	bound := boundOf(in * kernel * kernel)
-	return p.Uniform(name+".weight", bound, out, in, kernel, kernel), p.Uniform(name+".bias", bound, out)
-}
-
-// ConvTranspose2d makes the weight [in, out, kernel, kernel] and the bias [out] of a transposed convolution,
-// uniform within 1/sqrt(out*kernel*kernel), as PyTorch's are.
-func (p *Params[B]) ConvTranspose2d(name string, in, out, kernel int) (weight, bias Float[B]) {
-	bound := boundOf(out * kernel * kernel)
-	return p.Uniform(name+".weight", bound, in, out, kernel, kernel), p.Uniform(name+".bias", bound, out)
-}
-
-// Norm makes the weight [n], of ones, and the bias [n], of zeros, of a normalisation.
-func (p *Params[B]) Norm(name string, n int) (weight, bias Float[B]) {
-	return p.Full(name+".weight", 1, n), p.Zeros(name+".bias", n)
-}
-
-// BatchNorm makes those of a batch normalisation of n channels, with the names that PyTorch has: name.weight
-// and name.bias, as Norm does, and the buffers name.running_mean, of zeros, and name.running_var, of ones.
-func (p *Params[B]) BatchNorm(name string, n int) BatchNorm[B] {
-	weight, bias := p.Norm(name, n)
-	return BatchNorm[B]{weight, bias, p.Buffer(name+".running_mean", 0, n), p.Buffer(name+".running_var", 1, n)}
-}
-
-// LSTM makes the parameters of a layer of an LSTM, uniform within 1/sqrt(hidden), with the names that PyTorch
-// has: name.weight_ih_l0, name.weight_hh_l0, name.bias_ih_l0 and name.bias_hh_l0 where layer is 0.
-func (p *Params[B]) LSTM(name string, layer, in, hidden int) Recurrent[B] {
-	return p.recurrent(name, layer, in, hidden, 4)
-}
-
-// GRU makes the parameters of a layer of a GRU; see LSTM.
-func (p *Params[B]) GRU(name string, layer, in, hidden int) Recurrent[B] {
-	return p.recurrent(name, layer, in, hidden, 3)
-}
-
-func (p *Params[B]) recurrent(name string, layer, in, hidden, gates int) Recurrent[B] {
-	make := func(of string, shape ...int) Float[B] {
-		return p.Uniform(fmt.Sprintf("%s.%s_l%d", name, of, layer), boundOf(hidden), shape...)
-	}
-	rows := gates * hidden
-	return Recurrent[B]{make("weight_ih", rows, in), make("weight_hh", rows, hidden), make("bias_ih", rows), make("bias_hh", rows)}
-}
-
-// Attention makes the parameters of a MultiheadAttention over d features, with the names that PyTorch has:
-// name.in_proj_weight, uniform within sqrt(6/(d+3d)), name.out_proj.weight, within 1/sqrt(d), and biases of zeros.
-func (p *Params[B]) Attention(name string, d int) Attention[B] {
-	return Attention[B]{
-		p.Uniform(name+".in_proj_weight", math.Sqrt(6)*boundOf(4*d), 3*d, d), p.Zeros(name+".in_proj_bias", 3*d),
-		p.Uniform(name+".out_proj.weight", boundOf(d), d, d), p.Zeros(name+".out_proj.bias", d),
-	}
-}
-
-// boundOf returns the bound of a layer's parameters: 1, not an infinity, where nothing goes in.
-func boundOf(in int) float64 { return 1 / math.Sqrt(float64(max(in, 1))) }
-
 // Which of the two a name is for.
 const isParameter, isBuffer = false, true
 
@@ -164,7 +136,7 @@ func (p *Params[B]) get(name string, shape []int, buffer bool, make func(seed ui
 			kinds := map[bool]string{false: "parameter", true: "buffer"}
 			return Float[B]{failed(p.be, "%q is a %s; a %s was asked for: want another name", name, kinds[!buffer], kinds[buffer])}
 		case !slices.Equal(x.Shape(), shape):
-			return Float[B]{failed(p.be, "the parameter %q is %v; shape %v was asked for", name, x, shape)}
+			return Float[B]{failed(p.be, "the parameter %q is %v; shape %s was asked for", name, x, tensor.ShapeText(wide(shape)))}
 		}
 		return x
 	}
@@ -180,7 +152,7 @@ func (p *Params[B]) get(name string, shape []int, buffer bool, make func(seed ui
 	} else if v, ok := p.loaded[name]; ok {
 		delete(p.loaded, name)
 		if x = FloatView(p.be, v); x.Err() == nil && !slices.Equal(x.Shape(), shape) {
-			x = Float[B]{failed(p.be, "the file's parameter %q is %v; shape %v was asked for", name, x, shape)}
+			x = Float[B]{failed(p.be, "the file's parameter %q is %v; shape %s was asked for", name, x, tensor.ShapeText(wide(shape)))}
 		}
 	} else {
 		// Every parameter draws from a stream of its own.
