@@ -59,7 +59,7 @@ func (f *groupedPlan) cuts(l *layout, k int) bool {
 
 // chooseCopied returns a way for tiles of groups that are copied, if there is one, else the way that was chosen.
 func (r *reduction[C]) chooseCopied(c *call, region *region, ways []way, chosen int, itsJobs int64) (number int, jobs int64) {
-	if !r.copyTiles(c) {
+	if !r.copyTiles(c, r.fold.anyOrder && r.then == nil) {
 		return chosen, itsJobs
 	}
 	for number := inShortGroups; number <= inGroupRuns; number++ {
@@ -152,8 +152,9 @@ func (f *groupedPlan) follow(g *layout, k int, n int64) bool {
 }
 
 // copyTiles has tiles copied of the data operands whose elements do not follow one another, and reports whether there are
-// any. Groups and members are laid out as if they did. Long groups are left alone, unless they are expanded.
-func (f *groupedPlan) copyTiles(c *call) bool {
+// any. Groups and members are laid out as if they did. Long groups are left alone, unless they are expanded. Groups of several
+// rows are copied where rows says so: such as blocks whose extremes, of all of a call, are found together then.
+func (f *groupedPlan) copyTiles(c *call, rows bool) bool {
 	g, m, before := &c.groups, &c.members, c.groups
 	n := m.count()
 	f.inCopiedOrder(g, n)
@@ -162,7 +163,7 @@ func (f *groupedPlan) copyTiles(c *call) bool {
 	for i, k := range copiedOperands {
 		cut := k < dataInputs && f.cuts(m, k)
 		gaps := k < dataInputs && (g.stride[k][g.dims-1] != n*f.size[k] || f.cuts(g, k))
-		copied[i] = f.hasData(g, k) && (cut || m.apart(k, f.size[k]) || m.dims == 1 && gaps || short && !f.follow(g, k, n))
+		copied[i] = f.hasData(g, k) && (cut || m.apart(k, f.size[k]) || m.dims == 1 && gaps || m.dims > 1 && rows || short && !f.follow(g, k, n))
 		if copied[i] && n > longestShortGroup && !cut && !f.isExpanded(m, k) {
 			*g = before
 			return false
