@@ -111,7 +111,7 @@ func (f *groupedPlan) paramsAt(c *call, w *worker, number int, first, n int64) c
 
 // copySide copies parameters to the worker's memory, or results back from there.
 func (f *groupedPlan) copySide(c *call, w *worker, side int, first, n int64) {
-	f.sides[side].piece(&c.sides[side], &w.cursors[ofSides], first, n, unsafe.Pointer(&w.sides[side]))
+	f.sides[side].piece(&c.sides[side], &w.cursors[ofSides], first, n, unsafe.Pointer(unsafe.SliceData(w.sides[side][:n])))
 }
 
 // groupParams makes the parameters of groups, each for a run of elements.
