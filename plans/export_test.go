@@ -166,7 +166,7 @@ func heldIn(name string, v reflect.Value, begin, end uintptr) (fields []string) 
 		}
 		switch part := v.Type(); part {
 		case reflect.TypeFor[*mapping](), reflect.TypeFor[*reducing](), reflect.TypeFor[*pieces](), reflect.TypeFor[*compaction](),
-			reflect.TypeFor[*rowSumsCall](), reflect.TypeFor[*layout](), reflect.TypeFor[*cpu.Args]():
+			reflect.TypeFor[*rowSumsCall](), reflect.TypeFor[*sides](), reflect.TypeFor[*layout](), reflect.TypeFor[*cpu.Args]():
 			if !v.IsNil() { // memory of the call's own
 				fields = append(fields, heldIn(name, v.Elem(), begin, end)...)
 			}

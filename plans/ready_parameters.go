@@ -23,7 +23,8 @@ type readyParameters struct {
 // all, and where several read what one of them wrote, line by line. Tests set them.
 var readyRows, sharedReadyRows = 2., 1. / 8
 
-// newReadyParameters returns nil where kernels read parameters as they are, or where named rows are few.
+// newReadyParameters returns nil where kernels, or the definition, read parameters as they are, where named rows are few, or
+// where the workspace may not have so much.
 func newReadyParameters(pl *plan) *readyParameters {
 	p := &pl.problem
 	r := &readyParameters{codes: p.DType("weight"), at: pl.workspace, n: tensor.NumElements(p.Shape("weight_scale"))}
@@ -32,13 +33,14 @@ func newReadyParameters(pl *plan) *readyParameters {
 			pl.workspace += int32Bytes(r.n)
 		}
 	}
-	compute, rows, named := p.DType("y").Compute(), float64(p.Shape("weight")[0]), float64(tensor.NumElements(p.Shape("indices")))
-	if pl.workspace == r.at || compute != tensor.F32 || p.word("mode") == "max" || rows > readyRows*named {
+	rows, named := float64(p.Shape("weight")[0]), float64(tensor.NumElements(p.Shape("indices")))
+	sums := pl.needs > cpu.Go && p.word("mode") != "max" // in f32
+	if !sums || pl.workspace == r.at || pl.checkWorkspaceLimit() != nil || rows > readyRows*named {
 		pl.workspace = r.at
 		return nil
 	}
 	r.cost, r.shared = tensor.NumElements(p.Shape("indices"))*p.Shape("weight")[1], rows <= sharedReadyRows*named
-	r.kernels, r.convert = pickSupport(cpu.ParamRows, cpu.Types{Compute: compute}), r.part
+	r.kernels, r.convert = pickSupport(cpu.ParamRows, cpu.Types{Compute: tensor.F32}), r.part
 	return r
 }
 

@@ -10,6 +10,7 @@ import (
 type team struct {
 	run     job
 	shares  []share
+	_       [96]byte // so that no share lies beside what all workers read
 	memory  [maxShares]share
 	workers int           // how many threads the host was asked for
 	places  atomic.Int64  // how many more of its threads may join: none where it is 0 or less

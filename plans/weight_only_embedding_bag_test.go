@@ -97,6 +97,24 @@ func TestBagsOfManyParameters(t *testing.T) {
 	}
 }
 
+// Where the workspace may not have them, parameters are converted in copies: a limit that other bags keep refused those.
+func TestBagsWithinLimit(t *testing.T) {
+	text := "weight_only_embedding_bag weight=s8[9,70] indices=i64[4,3] weight_scale=bf16 weight_zero_point=s8 group_size=7 mode=sum"
+	c := caseOf(t, testcase.Small, text)
+	free, err := plans.Select(0, c.Problem, plans.Preference{})
+	require.NoError(t, err)
+	least := int64(4+1+4*3) * 8
+	require.Equal(t, free.SKU().Row != "go", free.WorkspaceSize() > least)
+	for _, limit := range []int64{free.WorkspaceSize() - 1, least} {
+		pref := plans.Preference{MaxWorkspace: max(limit, least)}
+		p, err := plans.Select(0, c.Problem, pref)
+		require.NoError(t, err)
+		require.Equal(t, least, p.WorkspaceSize())
+		require.Equal(t, free.SKU(), p.SKU())
+		same(t, c, testcase.Options{Preference: pref}, defined(t, c), "within a limit")
+	}
+}
+
 // Groups of few columns, of rows that end anywhere in a group or a vector, where they lie and in copies: no parameter is read
 // before the first or behind the last.
 func TestBagsOfCodesInShortGroups(t *testing.T) {
