@@ -113,8 +113,12 @@ static PyObject *tuple_of(PyObject *const *items, Py_ssize_t n, Py_ssize_t room)
   return tuple;
 }
 
-/* The op whose autograd function this thread has begun, until that calls the op, before all else. */
-static _Thread_local const op *recording;
+/* The op whose autograd function this thread has begun, and its first input, by which the function's call of the op is
+ * known: what Python runs before that, as a finalizer or a profiler, may call the op, too. */
+static _Thread_local struct {
+  const op *op;
+  PyObject *input;
+} recording;
 
 /* autograd's function of the inputs and, where there are attributes, of all arguments as one: it looks at each. */
 static PyObject *record(call *c, PyObject *const *args, Py_ssize_t nargs) {
@@ -123,9 +127,10 @@ static PyObject *record(call *c, PyObject *const *args, Py_ssize_t nargs) {
   if (!function || can_record(c, args, nargs) <= 0) return NULL;
   PyObject *all = tuple_of(args, o->n_in, o->n_in + (o->n_attr > 0)), *whole = NULL;
   if (all && o->n_attr) PyTuple_SetItem(all, o->n_in, whole = tuple_of(args, o->n_in + o->n_attr, o->n_in + o->n_attr));
-  recording = o;
+  recording.op = o;
+  recording.input = args[0];
   PyObject *result = all && (whole || !o->n_attr) ? PyObject_Call(function, all, NULL) : NULL;
-  recording = NULL;
+  recording.op = NULL;
   Py_XDECREF(all);
   c->missed = !result && PyErr_ExceptionMatches(torch.elsewhere);
   return result;
@@ -142,7 +147,8 @@ static PyObject *invoke(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
   c.only_shapes = flags & ONLY_SHAPES;
   c.transposed = flags & TRANSPOSED;
   c.missed = c.differentiated = 0;
-  if ((c.recorded = recording == c.op)) recording = NULL;
+  c.recorded = recording.op == c.op && nargs > 0 && recording.input == args[0];
+  if (c.recorded) recording.op = NULL;
   c.n = c.op->n_in + c.op->n_out;
   memset(c.present, 0, sizeof c.present);
   memset(c.taken, 0, sizeof c.taken);

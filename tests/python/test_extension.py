@@ -148,3 +148,27 @@ def test_arguments_that_the_direct_call_leaves_to_others_are_differentiated():
     assert x.grad.tolist() == [[2.0] * 3] * 2 and scale.grad.shape == (1, 1)
     with pytest.raises(ValueError, match=r"^fake_quantize_per_channel_affine: scale has shape \[2\]; want \[3\]"):
         isobit.fake_quantize_per_channel_affine(x, torch.ones(2), None, 1, -8, 7)
+
+
+def test_what_runs_before_the_op_in_autograds_function_is_differentiated():
+    """As finalizers do, and what Python calls for each function: they may call the op, too."""
+    asked, busy = [], []
+
+    def call(x):
+        return isobit.fake_quantize_per_tensor_affine(x, 0.1, 0, -8, 7)
+
+    def before(frame, event, arg):
+        if event == "call" and not busy:
+            busy.append(event)
+            with torch.enable_grad():
+                asked.append(call(torch.ones(3, requires_grad=True)).requires_grad)
+            busy.clear()
+
+    x = torch.ones(3, requires_grad=True)
+    outer = sys.getprofile()
+    sys.setprofile(before)
+    try:
+        y = call(x)
+    finally:
+        sys.setprofile(outer)
+    assert y.requires_grad and len(asked) > 3 and all(asked)

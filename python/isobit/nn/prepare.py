@@ -48,8 +48,9 @@ def prepare(
     (see FakeQuantize.from_config; ``range_learning`` learns scales of the weight's shape), or what
     makes a fake-quantizer when called, for each layer one: ``LearnableFakeQuantize.with_args(...)``, torch.ao's
     ``QConfig(...).weight``, a function. ``filter_fn(layer, name)`` picks among the linear layers and embeddings;
-    without it, all are taken but those of a subclass other than isobit.nn's of the same name. Leave out layers that the model does not call, but whose weight it
-    reads, as torchvision's Swin transformers do: nothing quantizes what it computes of them.
+    without it, all are taken but those of a subclass other than isobit.nn's of the same name. Leave out layers that the
+    model does not call, but whose weight it reads, as torchvision's Swin transformers do: nothing quantizes what it
+    computes of them.
 
     A layer that becomes another stays the same object, with its parameters, hooks, device, dtype and mode, so
     that an optimizer, a tied weight and a layer used twice go on. Without ``inplace`` that is so in a copy of
