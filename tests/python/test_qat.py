@@ -238,6 +238,15 @@ def test_backward_hooks_of_fake_quantizers_run_and_change_no_bit(name):
         assert_same(gradients(alone), want)
         assert len(seen) == len(fakes)
         seen.clear()
+        every = copy.deepcopy(plain)  # a hook of all modules, beside forward hooks
+        for fake in (f for f in every.children() if f is not None):
+            fake.register_forward_hook(lambda m, args, y: None)
+        register_all = getattr(torch.nn.modules.module, register.replace("register", "register_module"))
+        handle = register_all(lambda m, *_: seen.append(m) if type(m) in map(type, fakes) else None)
+        assert_same(gradients(every), want)
+        handle.remove()
+        assert len(seen) == len(fakes)
+        seen.clear()
     for _ in range(3):  # also beside forward hooks
         assert_same(gradients(layer), want)
         shapes = [(m, x.shape if m is layer.activation_fake_quantizer else layer.weight.shape) for m in fakes]

@@ -61,7 +61,9 @@ class TakesNotes(torch.nn.Module):
 
 
 def _has_backward_hooks(module: torch.nn.Module) -> bool:
-    return bool(module._backward_hooks or module._backward_pre_hooks)
+    every = torch.nn.modules.module  # has those of all modules
+    own = module._backward_hooks or module._backward_pre_hooks
+    return bool(own or every._global_backward_hooks or every._global_backward_pre_hooks)
 
 
 def _are_run_by_layer(module: torch.nn.Module) -> bool:
