@@ -105,7 +105,7 @@ func (l *layout) joinedRows(size, n int64) (outer int, row int64) {
 }
 
 // wholeRows copies rows. Rows that lie side by side are transposed; short ones, and those whose elements are
-// farther from each other than rows, are copied column by column.
+// farther from each other than rows, are copied column by column, unless they are fewer than elements of a line.
 func (p *copier) wholeRows(l *layout, outer int, row, rows int64, own, theirs unsafe.Pointer) {
 	inner := l.dims - 1
 	line, step, apart := l.size[inner], l.stride[0][inner], l.stride[0][outer]
@@ -123,13 +123,15 @@ func (p *copier) wholeRows(l *layout, outer int, row, rows int64, own, theirs un
 		for at := int64(0); at < row; at += line {
 			p.across(unsafe.Add(own, at*p.size), row*p.size, unsafe.Add(theirs, l.offsetWithin(outer, at)), step, line, rows)
 		}
-	case row > line || rows >= row && (line <= shortRow || row <= acrossRow && max(apart, -apart) < max(step, -step)):
+	case row > line && rows >= line || rows >= row && (line <= shortRow || row <= acrossRow && max(apart, -apart) < max(step, -step)):
 		for c := range row {
 			p.column(unsafe.Add(own, c*p.size), row*p.size, unsafe.Add(theirs, l.offsetWithin(outer, c)), apart, rows)
 		}
 	default:
-		for r := range rows {
-			p.run(unsafe.Add(own, r*row*p.size), unsafe.Add(theirs, r*apart), step, row)
+		for at := int64(0); at < row; at += line {
+			for r := range rows {
+				p.run(unsafe.Add(own, (r*row+at)*p.size), unsafe.Add(theirs, r*apart+l.offsetWithin(outer, at)), step, line)
+			}
 		}
 	}
 }
