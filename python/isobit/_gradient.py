@@ -40,15 +40,11 @@ def save_for_jvp(ctx: Any, *tensors: Any) -> None:
         ctx.set_materialize_grads(False)
 
 
-def _are_none(grads: tuple[Any, ...]) -> bool:
-    return all(g is None for g in grads)
-
-
 def none_for_none(backward: Callable[..., Any]) -> Callable[..., Any]:
     """A backward that gives no gradients where all that come are None."""
 
     def wrapped(ctx: Any, *grads: Any) -> Any:
-        if grads[0] is None and _are_none(grads):
+        if grads[0] is None and all(g is None for g in grads):
             return (None,) * len(ctx.needs_input_grad)
         return backward(ctx, *grads)
 
@@ -273,9 +269,8 @@ def once(
     gradients it was given, in which it is linear: it gives one for each, which is backward's own derivative in forward
     mode."""
 
+    @none_for_none
     def differentiable(ctx: Any, *grads: Any) -> Any:
-        if grads[0] is None and _are_none(grads):  # as none_for_none, without its call
-            return (None,) * len(ctx.needs_input_grad)
         if not torch.is_grad_enabled() or is_dynamo_compiling():
             return backward(ctx, *grads)
         absent: list[bool] = []
