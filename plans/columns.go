@@ -26,7 +26,7 @@ var oneByOne bool
 func (f *groupedPlan) tryColumns(c *call, many bool) int64 {
 	g := &c.groups
 	inner, least := g.dims-1, int64(minColumns)
-	c.side = g.size[inner]
+	c.following = g.size[inner]
 	switch {
 	case many:
 		least = cpu.LeastColumns

@@ -25,12 +25,12 @@ const wholeSquare = 8
 func (r *reduction[C]) mayCopyTiles(c *call, way int) bool {
 	n, g := c.members.count(), &c.groups
 	switch {
-	case oneByOne || g.count() < 2 || way == inColumns && n*c.side >= fewInRow/2:
+	case oneByOne || g.count() < 2 || way == inColumns && n*c.following >= fewInRow/2:
 		return false
 	case way == inColumns || way > inGroupRuns || way == inGroupRuns && n <= longestShortGroup && r.short(g, n):
 		return true
 	}
-	return n*g.size[g.dims-1] < fewInRow && g.dims > 1 || n*c.side < fewInCall && (r.cuts(g, 0) || r.cuts(g, 1))
+	return n*g.size[g.dims-1] < fewInRow && g.dims > 1 || n*c.following < fewInCall && (r.cuts(g, 0) || r.cuts(g, 1))
 }
 
 // short reports whether groups are so short that they are better copied than taken where they lie.

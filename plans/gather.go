@@ -24,7 +24,7 @@ const (
 func (f *groupedPlan) tryGather(c *call, longest int64) int64 {
 	g, m := &c.groups, &c.members
 	inner := m.dims - 1
-	c.side = g.size[g.dims-1]
+	c.following = g.size[g.dims-1]
 	if oneByOne || f.packed >= 0 || c.blocks == 0 {
 		return 0
 	}

@@ -33,9 +33,9 @@ func (f *groupedPlan) tooShortRuns(n, rows, groups int64, held bool) bool {
 func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest, together int64) int64 {
 	g, m := &c.groups, &c.members
 	rows, n := m.rows()
-	f.joinSides(c)
+	f.joinFollowing(c)
 	held := !anyOrder && f.holdsRuns() // sums, not extremes
-	if oneByOne || c.blocks != 1 && (c.blocks == 0 || cpu.StripeBlock%n != 0 && !held && !anyOrder) || m.dims > 2 || c.side < 2 || n > jobSize/2 {
+	if oneByOne || c.blocks != 1 && (c.blocks == 0 || cpu.StripeBlock%n != 0 && !held && !anyOrder) || m.dims > 2 || c.following < 2 || n > jobSize/2 {
 		return 0
 	}
 	for k := range kernelOperands {
@@ -57,7 +57,7 @@ func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest, together int
 		if f.packed >= 0 {
 			c.groupsPerTile = min(c.groupsPerTile, feedSize/n)
 		}
-	case rows > 1 && f.packed < 0 && !f.tooShortRuns(n, rows, c.side, held) && (held || f.takesRows(g, n, anyOrder)):
+	case rows > 1 && f.packed < 0 && !f.tooShortRuns(n, rows, c.following, held) && (held || f.takesRows(g, n, anyOrder)):
 		c.groupsPerTile = min(cpu.MaxGroupRuns, max(min(8, ceilDiv(leastCall, n)), g.count()*c.blocks/calls))
 	default:
 		return 0

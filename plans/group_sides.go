@@ -25,13 +25,13 @@ func (f *groupedPlan) dataOperands() (data operandSet) {
 	return data
 }
 
-// joinSides finds how many groups follow one another in all data operands.
-func (f *groupedPlan) joinSides(c *call) {
+// joinFollowing finds how many groups follow one another in all data operands.
+func (f *groupedPlan) joinFollowing(c *call) {
 	g := &c.groups
 	d := g.dims - 1
-	c.side = g.size[d]
+	c.following = g.size[d]
 	for ; d > 0 && g.joins(d-1, d, f.data); d-- {
-		c.side *= g.size[d-1]
+		c.following *= g.size[d-1]
 	}
 }
 

@@ -11,7 +11,7 @@ type reducing struct {
 	groups        layout
 	members       layout // the elements of the first group
 	blocks        int64  // of each group
-	side          int64  // how many groups follow one another, of which tiles are parts
+	following     int64  // how many groups follow one another, of which tiles are parts
 	groupsPerTile int64  // of groups that lie side by side, or are short
 	gathered      int64  // of each group that a call takes of groups that are gathered, if not as many as usual
 	tilesPerJob   int64

@@ -50,8 +50,8 @@ func shortExtremes(f *groupedPlan, l *layout, n int64) bool { return !f.takesRun
 func (f *groupedPlan) tryShortGroups(c *call, short func(f *groupedPlan, l *layout, n int64) bool) int64 {
 	g, m := &c.groups, &c.members
 	inner, n := g.dims-1, m.count()
-	f.joinSides(c)
-	if oneByOne || !f.codesFollow(c, n) || c.blocks != 1 || !short(f, g, n) || m.dims > 1 || c.side < 2 {
+	f.joinFollowing(c)
+	if oneByOne || !f.codesFollow(c, n) || c.blocks != 1 || !short(f, g, n) || m.dims > 1 || c.following < 2 {
 		return 0
 	}
 	for k := range kernelOperands {
@@ -67,7 +67,7 @@ func (f *groupedPlan) tryShortGroups(c *call, short func(f *groupedPlan, l *layo
 
 // tilesOfGroups returns how many tiles all groups make.
 func (r *reducing) tilesOfGroups() int64 {
-	return r.groups.count() / r.side * ceilDiv(r.side, r.groupsPerTile)
+	return r.groups.count() / r.following * ceilDiv(r.following, r.groupsPerTile)
 }
 
 // shortGroupJob makes the job that reduces some tiles of groups, and maps their
@@ -113,9 +113,9 @@ func tilesOfGroupsJob(tile func(c *call, w *worker, first, groups int64)) job {
 
 // tileOfGroups returns the groups of a tile.
 func (r *reducing) tileOfGroups(number int64) (first, groups int64) {
-	tiles := ceilDiv(r.side, r.groupsPerTile)
+	tiles := ceilDiv(r.following, r.groupsPerTile)
 	first = number % tiles * r.groupsPerTile
-	return number/tiles*r.side + first, min(r.groupsPerTile, r.side-first)
+	return number/tiles*r.following + first, min(r.groupsPerTile, r.following-first)
 }
 
 // armTile is arm, and moves the worker's cursor and the arguments to some groups,
