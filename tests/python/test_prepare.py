@@ -185,9 +185,8 @@ def test_what_is_left_as_it_is_and_what_is_refused():
     old(draw(2, 4))  # whose weight has a graph, so that there is no copy
     with pytest.raises(ValueError, match="no parameter of its own named weight"):
         prepare(old, INT8)
-    for keywords in ({"max_norm": 1.0}, {"sparse": True}):
-        with pytest.raises(ValueError, match="max_norm or a sparse gradient"):
-            prepare(torch.nn.Embedding(3, 4, **keywords), embedding=INT8)
+    with pytest.raises(ValueError, match="has max_norm; want max_norm=None"):
+        prepare(torch.nn.Embedding(3, 4, max_norm=1.0), embedding=INT8)
 
 
 @pytest.mark.parametrize("by", ("prepare", "hand"))

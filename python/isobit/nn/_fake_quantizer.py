@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ._buffers import FollowsData, has_value, version_of, write
+from ._grouping import Grouping
 from ._hooks import TakesNotes, has_forward_hooks, note
 from ._modules import Partial, check_input, leaf, taken_for
 from ._scheme import Scheme
@@ -59,6 +60,15 @@ class FakeQuantizer(TakesNotes, FollowsData):
     def codes_for(self, x: Tensor) -> tuple[Tensor | None, Parameters]:
         """The same, with int8 codes of x where they come with them."""
         return None, self.parameters_for(x)
+
+    def parameters_of_rows(self, weight: Tensor, which: Tensor, rows: Tensor) -> tuple[Grouping, Parameters]:
+        """Of some rows of a matrix, by number, and their values: how they are grouped, and what they are quantized by."""
+        grouping, at = self.scheme.grouping.of_rows(which)
+        scale, zero_point, factor = self.parameters_for(weight)
+        if at is not None:
+            scale = scale.index_select(0, at)
+            zero_point = None if zero_point is None else zero_point.index_select(0, at)
+        return grouping, Parameters(scale, zero_point, factor)
 
     def forward(self, x: Tensor) -> Tensor:
         faking = self.is_faking()

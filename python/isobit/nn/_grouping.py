@@ -91,6 +91,10 @@ class Grouping:
             return self.where in (0, -2)
         return not isinstance(self.where, tuple) or self.where[0] == 1
 
+    def is_by_row(self) -> bool:
+        """Whether each row of a matrix has parameters of its own."""
+        return self.name != "per_tensor" and self.shares_along_rows()
+
     def of_rows(self, rows: Tensor) -> tuple[Grouping, Tensor | None]:
         """For these rows of a matrix: their grouping, and which parameters they have along dimension 0 (None:
         all of them)."""

@@ -202,16 +202,27 @@ class FakeQuantize(FakeQuantizer):
         return Parameters(scale, zero_point)
 
     def codes_for(self, x: Tensor) -> tuple[Tensor | None, Parameters]:
-        # Another class, or another observer in the place of the first, may choose otherwise than the scheme does.
-        if self.is_dynamic and type(self).parameters_for is FakeQuantize.parameters_for:
-            observer = member(self, "activation_post_process")
-            kind, ours = type(observer), MinMaxObserver
-            as_ours = getattr(kind, "choose", None) is ours.choose and kind.extremes is ours.extremes
-            if as_ours and observer.scheme is self.scheme:
-                chosen = self.scheme.choose_codes(x)
-                if chosen is not None:
-                    return chosen[0], Parameters(chosen[1], None)
+        if self._chooses_by_scheme():
+            chosen = self.scheme.choose_codes(x)
+            if chosen is not None:
+                return chosen[0], Parameters(chosen[1], None)
         return super().codes_for(x)
+
+    def parameters_of_rows(self, weight: Tensor, which: Tensor, rows: Tensor) -> tuple[Grouping, Parameters]:
+        if not self.scheme.grouping.is_by_row() or not self._chooses_by_scheme():
+            return super().parameters_of_rows(weight, which, rows)
+        grouping, _ = self.scheme.grouping.of_rows(which)
+        return grouping, Parameters(*self.scheme.with_grouping(grouping).choose(rows.detach()))
+
+    def _chooses_by_scheme(self) -> bool:
+        """Whether parameters are what the scheme chooses for each input: another class, or another observer in the place
+        of the first, may choose otherwise."""
+        if not self.is_dynamic or type(self).parameters_for is not FakeQuantize.parameters_for:
+            return False
+        observer = member(self, "activation_post_process")
+        kind, ours = type(observer), MinMaxObserver
+        as_ours = getattr(kind, "choose", None) is ours.choose and kind.extremes is ours.extremes
+        return as_ours and observer.scheme is self.scheme
 
     def _look(self) -> None:
         """Warns where nothing was seen, which one cannot ask in compiled code."""

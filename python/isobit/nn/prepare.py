@@ -58,7 +58,7 @@ def prepare(
 
     Raises, before anything is changed: TypeError for a subclass that filter_fn picks, and for what is no
     configuration; ValueError for a layer that is lazy, whose weight is no parameter of its own (weight_norm,
-    pruning), whose forward was replaced, or that has max_norm or a sparse gradient, and where no layer is found.
+    pruning), whose forward was replaced, or that has max_norm, and where no layer is found.
 
     >>> weight = {"dtype": torch.int8, "granularity": "per_channel"}
     >>> activation = {"dtype": torch.int8, "granularity": "per_token"}
@@ -152,8 +152,8 @@ def _picked(layer: torch.nn.Module, name: str, types: _Types, filter_fn: Filter 
         raise ArgumentError(f"{where} has no parameter of its own named weight; want it without weight_norm or pruning")
     if "forward" in vars(layer):
         raise ArgumentError(f"{where} has a forward of its own; want it without")
-    if getattr(layer, "max_norm", None) is not None or getattr(layer, "sparse", False):
-        raise ArgumentError(f"{where} has max_norm or a sparse gradient; want max_norm=None and sparse=False")
+    if getattr(layer, "max_norm", None) is not None:
+        raise ArgumentError(f"{where} has max_norm; want max_norm=None")
     return True
 
 
