@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import cycle
 from typing import Any
 
@@ -129,10 +130,18 @@ class Recommender(nn.Module):
         return self.top(torch.cat([dense, (all_ @ all_.transpose(1, 2)).flatten(1)], 1))
 
 
-def recommender(optimizer: Any, **options: Any) -> Make:
+def recommender(optimizer: Any, quantized: bool = False, **options: Any) -> Make:
+    """quantized: tables that are fake-quantized in 8 bits, a scale and a zero point for each row, chosen at each step."""
+
     def make(ours: bool, batch: int = 2048) -> Step:
         sizes = [100000, 50000, 20000, 10000, 5000, 2000, 1000, 500, 100, 50, 20, 10, 3] * 2
-        model = Recommender((inn if ours else nn).EmbeddingBag, sizes, 32, **options)
+        bag = (inn if ours else nn).EmbeddingBag
+        if quantized and not ours:
+            bag = partial(qat.EmbeddingBag, qconfig=ao.default_embedding_qat_qconfig)
+        model: Any = Recommender(bag, sizes, 32, **options)
+        if quantized and ours:
+            rows = {"dtype": torch.uint8, "granularity": "per_channel", "is_symmetric": False}
+            model = inn.prepare(model, embedding=rows)
         counts = [torch.randint(1, 6, (batch,)) if rows > 100 else torch.ones(batch).long() for rows in sizes]
         indices = [zipf(rows, int(n.sum())) for rows, n in zip(sizes, counts, strict=True)]
         offsets = [n.cumsum(0) - n for n in counts]
@@ -267,6 +276,7 @@ def models() -> Iterable[tuple[str, Make]]:
     yield "DLRM, 26 tables, batches of 2048: SGD", recommender(sgd)
     yield "sparse gradients, SGD", recommender(sgd, sparse=True)
     yield "sparse gradients, Adagrad", recommender(adagrad, sparse=True)
+    yield "fake-quantized tables, SGD", recommender(sgd, quantized=True)
     yield "word2vec, 50000x256, 4096 words: SGD", pairs(sgd)
     yield "sparse gradients, SparseAdam", pairs(adam, sparse=True)
     yield "max_norm, SGD", pairs(sgd, max_norm=1.0)
