@@ -60,9 +60,10 @@ class _FakeQuantizedTable(torch.nn.Module):
             return False
         if self.sparse:
             return True
+        if not is_plain(input) or not input.is_cpu:
+            return False
         # Of parameters that rows share, a row's part of the gradient would be added up in another order.
-        large = rows * columns >= _SMALL and rows >= _ROWS * input.numel() > 0
-        return large and input.is_cpu and is_plain(input) and by.scheme.grouping.is_by_row()
+        return rows * columns >= _SMALL and rows >= _ROWS * input.numel() > 0 and by.scheme.grouping.is_by_row()
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # how many rows there are depends on the indices
     def _rows_of(self, input: Tensor) -> tuple[Tensor, Tensor, int | None] | None:
