@@ -243,7 +243,7 @@ func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs, which i
 			return nil, err
 		}
 	}
-	if needs.has(further) {
+	if needs.has(further) && out[1] != nil {
 		var err error
 		if n.aux, err = out[1].Share(); err != nil {
 			return nil, err
