@@ -219,7 +219,12 @@ func (s *state) changes(p Parameters, g GradientSet, op Op) ([]change, error) {
 	var all []change
 	err := tracked(p, func(name string, x *variable) error {
 		id, d := x.node.id, x.info.DType
-		grad := g.find(id)
+		var grad Value
+		for n := range nodesOf(x) {
+			if grad = g.find(n.id); grad != nil {
+				break
+			}
+		}
 		if grad == nil {
 			return nil
 		}
