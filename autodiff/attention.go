@@ -1,17 +1,46 @@
 package autodiff
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
 	"github.com/isobit-ml/isobit/tensor"
 )
 
+// AttentionOption changes what an attention does.
+type AttentionOption func(*attentionOptions)
+
+type attentionOptions struct {
+	scale   *float64
+	p       float64
+	seed    uint64
+	bias    Value
+	biasErr error
+}
+
+// WithScale multiplies scores by a number in place of 1/sqrt(d).
+func WithScale(scale float64) AttentionOption {
+	return func(o *attentionOptions) { o.scale = &scale }
+}
+
+// WithDropout drops what queries take of each key with probability p; see Dropout.
+func WithDropout(p float64, seed uint64) AttentionOption {
+	return func(o *attentionOptions) { o.p, o.seed = p, seed }
+}
+
+// WithBias adds [..., l, s], or what broadcasts to it, to the scores before their softmax, such as what
+// relative positions come to: PyTorch's attn_mask of floats.
+func WithBias[B Backend](bias Float[B]) AttentionOption {
+	return func(o *attentionOptions) { o.bias, o.biasErr = bias.v, bias.Err() }
+}
+
 // ScaledDotProductAttention is softmax(q times transposed k / sqrt(d)) times v, for queries q [..., l, d],
 // keys k [..., s, d] and values v [..., s, e], whose dimensions before these broadcast. A query looks at the
-// keys where the mask [l, s], or what broadcasts to [..., l, s], holds, if it is present; see CausalMask.
-// One that looks at none gets NaN.
-func (q Float[B]) ScaledDotProductAttention(k, v Float[B], mask Bool[B]) Float[B] {
+// keys where the mask [l, s], or what broadcasts to [..., l, s], holds, if it is present; see CausalMask. A mask of the
+// keys that are no padding is [n, 1, s], with heads [n, 1, 1, s].
+// One that looks at none gets zeros, as in PyTorch.
+func (q Float[B]) ScaledDotProductAttention(k, v Float[B], mask Bool[B], options ...AttentionOption) Float[B] {
 	for _, p := range []struct {
 		name string
 		Float[B]
@@ -26,62 +55,109 @@ func (q Float[B]) ScaledDotProductAttention(k, v Float[B], mask Bool[B]) Float[B
 	if q.extent(-1) != k.extent(-1) || k.extent(-2) != v.extent(-2) {
 		return Float[B]{failed(q.be, "scaled_dot_product_attention: q is %v, k %v and v %v; want [..., l, d], [..., s, d] and [..., s, e]", q, k, v)}
 	}
+	var o attentionOptions
+	for i, option := range options {
+		if option == nil {
+			return Float[B]{failed(q.be, "scaled_dot_product_attention: option %d is nil; want WithScale, WithDropout or WithBias", i)}
+		}
+		option(&o)
+	}
 	var made temporaries[B]
 	defer made.release()
-	scores := made.add(made.add(q.DivScalar(math.Sqrt(float64(max(q.extent(-1), 1))))).matmul(k, asIs, transposed))
+	keep := made.add
+	var scaled Float[B]
+	if o.scale != nil {
+		scaled = keep(q.MulScalar(*o.scale))
+	} else {
+		scaled = keep(q.DivScalar(math.Sqrt(float64(max(q.extent(-1), 1)))))
+	}
+	scores := keep(scaled.matmul(k, asIs, transposed))
+	if o.bias != nil || o.biasErr != nil {
+		bias := Float[B]{Tensor[B]{be: q.be, v: o.bias, err: o.biasErr}}
+		if err := scores.covers("bias", bias.Tensor); err != nil {
+			return Float[B]{Tensor[B]{be: q.be, err: err}}
+		}
+		scores = keep(scores.Add(bias))
+	}
+	var unseeing Bool[B] // queries that look at no key
 	if mask.Present() {
-		if to, err := broadcast(infoOf(scores.v).Shape, infoOf(mask.v).Shape); scores.Err() == nil && mask.Err() == nil && (err != nil || !slices.Equal(to, infoOf(scores.v).Shape)) {
-			return Float[B]{failed(q.be, "scaled_dot_product_attention: the mask is %v; want what broadcasts to %s, [..., l, s]", mask, tensor.ShapeText(infoOf(scores.v).Shape))}
+		if err := scores.covers("mask", mask.Tensor); err != nil {
+			return Float[B]{Tensor[B]{be: q.be, err: err}}
 		}
 		hidden := mask.Not()
 		defer hidden.Release()
-		scores = made.add(scores.MaskFill(hidden, math.Inf(-1)))
+		scores = keep(scores.MaskFill(hidden, math.Inf(-1)))
+		blind, err := mask.blind()
+		if err != nil {
+			return Float[B]{Tensor[B]{be: q.be, err: err}}
+		}
+		if blind.Present() {
+			defer blind.Release()
+			unseeing = blind
+			scores = keep(scores.MaskFill(blind, 0)) // so that neither what is thrown away nor its gradient is NaN
+		}
 	}
-	return made.add(scores.Softmax(-1)).MatMul(v)
+	weights := keep(scores.Softmax(-1))
+	if o.p != 0 {
+		weights = keep(weights.Dropout(o.p, o.seed))
+	}
+	y := weights.MatMul(v)
+	if unseeing.Present() {
+		return keep(y).MaskFill(unseeing, 0)
+	}
+	return y
 }
 
-// CausalMask holds at [i, j] where j is not after i: a query looks at no later key.
-func CausalMask[B Backend](be B, n int) Bool[B] {
-	key := Arange(be, 0, 1, n)
+// blind tells, as [..., l, 1], which rows of a mask [..., l, s] hold nowhere; nothing where there is no such row.
+func (x Bool[B]) blind() (Bool[B], error) {
+	if x.Rank() == 0 {
+		x = x.Reshape(1)
+		defer x.Release()
+	}
+	some := x.Any(-1)
+	defer some.Release()
+	none := some.Not()
+	defer none.Release()
+	n, err := none.Count()
+	if err != nil || n == 0 {
+		return Bool[B]{}, err
+	}
+	return none.Unsqueeze(-1), nil
+}
+
+// covers checks that t broadcasts to the scores of an attention.
+func (x Float[B]) covers(name string, t Tensor[B]) error {
+	if x.Err() != nil || t.Err() != nil {
+		return nil // whoever uses them has the error
+	}
+	shape := infoOf(x.v).Shape
+	if to, err := broadcast(shape, infoOf(t.v).Shape); err != nil || !slices.Equal(to, shape) {
+		return fmt.Errorf("autodiff: scaled_dot_product_attention: the %s is %v; want what broadcasts to %s, [..., l, s]", name, t, tensor.ShapeText(shape))
+	}
+	return nil
+}
+
+// CausalMask holds at [i, j] where j is not after i: a query looks at no later key. There are n queries and as many keys,
+// or another number of those; the first query is beside the first key, as with PyTorch's is_causal.
+func CausalMask[B Backend](be B, n int, keys ...int) Bool[B] {
+	s := n
+	switch len(keys) {
+	case 0:
+	case 1:
+		s = keys[0]
+	default:
+		return Bool[B]{failed(be, "causal_mask: %d numbers of keys; want one, or none for as many as queries", len(keys))}
+	}
+	key := Arange(be, 0, 1, s)
 	defer key.Release()
-	query := key.Unsqueeze(1)
+	all := key
+	if s != n {
+		all = Arange(be, 0, 1, n)
+		defer all.Release()
+	}
+	query := all.Unsqueeze(1)
 	defer query.Release()
 	later := key.Greater(query)
 	defer later.Release()
 	return later.Not()
-}
-
-// Attention holds the parameters of a MultiheadAttention over features of extent d: three matrices below
-// each other, for queries, keys and values, [3d, d], and that of the result [d, d], with their biases,
-// which may be absent.
-type Attention[B Backend] struct{ InWeight, InBias, OutWeight, OutBias Float[B] }
-
-// MultiheadAttention lets every position of x [..., l, d] look at all of them, or where the mask holds, in
-// as many heads as d is cut into.
-func (x Float[B]) MultiheadAttention(heads int, p Attention[B], mask Bool[B]) Float[B] {
-	if x.Err() != nil {
-		return x
-	}
-	if x.Rank() < 2 || heads < 1 || x.extent(-1)%heads != 0 {
-		return Float[B]{failed(x.be, "multihead_attention: x is %v in %d heads; want [..., l, d], with a d that is a multiple of the heads", x, heads)}
-	}
-	shape, d := x.Shape(), x.extent(-1)
-	for _, w := range []struct {
-		name string
-		Float[B]
-		rows int
-	}{{"InWeight", p.InWeight, 3 * d}, {"OutWeight", p.OutWeight, d}} {
-		if w.Err() == nil && !slices.Equal(w.Shape(), []int{w.rows, d}) {
-			return Float[B]{failed(x.be, "multihead_attention: %s is %v; want shape [%d, %d], to go with x of %v", w.name, w.Float, w.rows, d, x)}
-		}
-	}
-	var made temporaries[B]
-	defer made.release()
-	keep, before := made.add, shape[:len(shape)-1]
-	parts := keep(keep(x.Linear(p.InWeight, p.InBias)).Reshape(slices.Concat(before, []int{3, heads, d / heads})...))
-	part := func(i int) Float[B] {
-		return keep(keep(keep(parts.Slice(-3, i, i+1)).Squeeze(-3)).Transpose(-3, -2))
-	}
-	y := keep(part(0).ScaledDotProductAttention(part(1), part(2), mask))
-	return keep(keep(y.Transpose(-3, -2)).Reshape(shape...)).Linear(p.OutWeight, p.OutBias)
 }

@@ -10,8 +10,8 @@ import "fmt"
 // Only float tensors are wrapped; Int, Bool and untracked Quantized ones are
 // the inner backend's own. Decorating twice gives second derivatives, but for those
 // of Dequantize and FakeQuantize: differentiating their gradients is an error. A network's
-// parameters are then Params over the inner Autodiff, and those over the outer one Add
-// what FromInner makes of each.
+// Params are then over the outer Autodiff: its gradients are what the inner one differentiates by the same Params. What else
+// gradients of gradients are wanted by, such as the input, is tracked by both: outer.Track(outer.FromInner(inner.Track(x))).
 type Autodiff[B Backend, C Strategy] struct {
 	*engine
 	b B

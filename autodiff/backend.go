@@ -172,7 +172,9 @@ type Attr struct {
 	TransB       bool         // the second is
 	Window       Window
 	Scheme       *Scheme
-	Mode         string  // of GridSample
+	Mode         string  // of GridSample and EmbeddingBag
 	Padding      string  // of GridSample
+	PaddingIdx   *int64  // of Embedding and EmbeddingBag: the row of indices that do not count; nil: none
+	LastOffset   bool    // of EmbeddingBag: the offsets end with where the last bag does
 	Skip         [3]bool // of a backward's gradients: those that are not wanted
 }

@@ -70,7 +70,7 @@ func (x Bool[B]) any(name string, axis int) Bool[B] {
 	defer each.Release()
 	n := each.Sum(axis)
 	defer n.Release()
-	return n.Greater(n.scalar(0))
+	return Bool[B]{n.number(OpGreater, 0)}
 }
 
 // Reshape gives the elements another shape; one extent may be -1.

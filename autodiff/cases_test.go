@@ -69,7 +69,10 @@ var offTies = values([]int{2, 4}, 0.31, -0.72, 1.13, 9.7, -9.4, 0.05, -1.57, 0.8
 // angles are in every quarter, far out and, 355, near a multiple of pi.
 var angles = values([]int{2, 4}, 0.3, -0.7, 1.3, 2.9, -4.4, 5.6, 355, -4000)
 
-var cases = slices.Concat(elementCases, shapeCases, networkCases, planCases)
+var (
+	firstCases = slices.Concat(elementCases, shapeCases, networkCases, planCases)
+	cases      = slices.Concat(firstCases, lossCases, furtherCases)
+)
 
 var elementCases = []testCase{
 	binaryCase("add", OpAdd, noise(2, 3), noise(2, 3), dyn.Add),
@@ -196,7 +199,7 @@ var networkCases = []testCase{
 	}),
 	unaryCase("cross_entropy", OpCrossEntropy, noise(3, 4), func(x dyn) dyn { return x.CrossEntropy(ints(x.be, []int64{2, 0, 3}), 0) }),
 	unaryCase("cross_entropy, smoothed", OpCrossEntropy, noise(3, 4), func(x dyn) dyn { return x.CrossEntropy(ints(x.be, []int64{2, 0, 3}), 0.1) }),
-	binaryCase("mse", OpMean, noise(2, 3), noise(2, 3), dyn.MSE),
+	binaryCase("mse", OpMean, noise(2, 3), noise(2, 3), func(x, y dyn) dyn { return x.MSE(y) }),
 	{name: "layer_norm", op: OpNormalize, inputs: []data{noise(2, 4), noise(4), noise(4)}, f: func(x []dyn) dyn { return x[0].LayerNorm(x[1], x[2], 1e-5) }},
 	{name: "group_norm", op: OpNormalize, inputs: []data{noise(2, 4, 3), noise(4), noise(4)}, f: func(x []dyn) dyn { return x[0].GroupNorm(2, x[1], x[2], 1e-5) }},
 	{name: "batch_norm, to train", op: OpNormalize, inputs: []data{noise(3, 2, 2), noise(2), noise(2)}, f: func(x []dyn) dyn {
@@ -224,7 +227,7 @@ var networkCases = []testCase{
 	{name: "attention", op: OpSoftmax, inputs: []data{noise(2, 3, 4), noise(12, 4), noise(4, 4)}, f: func(x []dyn) dyn {
 		return x[0].MultiheadAttention(2, Attention[Backend]{InWeight: x[1], OutWeight: x[2]}, CausalMask(x[0].be, 3))
 	}},
-	binaryCase("bce_with_logits", OpBCEWithLogits, values([]int{2, 3}, -1.3, 0, 0.4, 3, -3, 1.7), positive(2, 3), dyn.BCEWithLogits),
+	binaryCase("bce_with_logits", OpBCEWithLogits, values([]int{2, 3}, -1.3, 0, 0.4, 3, -3, 1.7), positive(2, 3), func(x, y dyn) dyn { return x.BCEWithLogits(y) }),
 	{name: "conv_transpose2d", op: OpConv2dDX, inputs: []data{noise(2, 4, 3, 2), noise(4, 2, 3, 2), noise(4)}, f: func(x []dyn) dyn {
 		return x[0].ConvTranspose2d(x[1], x[2], Window{Stride: [2]int{2, 1}, Pad: [2]int{1, 0}, OutputPad: [2]int{1, 0}, Groups: 2})
 	}},

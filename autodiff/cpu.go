@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/isobit-ml/isobit/autodiff/internal/kernel"
 	"github.com/isobit-ml/isobit/plans"
@@ -162,6 +163,19 @@ type call struct {
 	in  []*cpuTensor
 	out [3]*cpuTensor
 	t   kernel.Threads
+	// infos are the inputs' types and shapes.
+	infos []Info
+}
+
+// calls keeps what operations of a few microseconds would allocate each.
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+// done gives the call to the next operation. Nothing has it any more.
+func (k *call) done() {
+	clear(k.in)
+	clear(k.infos)
+	*k = call{in: k.in[:0], infos: k.infos[:0]}
+	calls.Put(k)
 }
 
 // empty reports whether no tensor has elements. A loop over rows without elements
@@ -176,26 +190,25 @@ func (c *CPU) Run(op Op, at *Attr, in ...Value) (Outputs, error) {
 	if at == nil {
 		at = new(Attr)
 	}
-	k := call{c: c, op: op, at: at, in: make([]*cpuTensor, len(in)), t: c.kernel()}
-	var few [4]Info
-	infos := few[:0]
+	k := calls.Get().(*call)
+	defer k.done()
+	k.c, k.op, k.at, k.t = c, op, at, c.kernel()
 	half := tensor.None
 	for i, v := range in {
 		if v == nil {
-			infos = append(infos, Info{})
+			k.in, k.infos = append(k.in, nil), append(k.infos, Info{})
 			continue
 		}
 		t, err := c.tensor(v)
 		if err != nil {
 			return Outputs{}, fmt.Errorf("autodiff: %v: %s: %w", op, op.input(i), err)
 		}
-		k.in[i] = t
-		infos = append(infos, Info{t.dtype, t.shape})
+		k.in, k.infos = append(k.in, t), append(k.infos, Info{t.dtype, t.shape})
 		if t.dtype == tensor.F16 || t.dtype == tensor.BF16 {
 			half = t.dtype
 		}
 	}
-	info, err := op.Infer(at, infos)
+	info, err := op.Infer(at, k.infos)
 	if err != nil {
 		return Outputs{}, err
 	}

@@ -112,6 +112,9 @@ var cpuKernels = [opCount]func(k *call) error{
 
 	OpEmbedding:            planEmbedding,
 	OpEmbeddingBackward:    planEmbeddingBackward,
+	OpEmbeddingBag:         planEmbeddingBag,
+	OpEmbeddingBagBackward: planEmbeddingBagBackward,
+	OpEmbeddingBagDFactors: planEmbeddingBagDFactors,
 	OpGridSample:           planGridSample,
 	OpGridSampleBackward:   planGridSampleBackward,
 	OpGridSampleDX:         planGridSampleDX,

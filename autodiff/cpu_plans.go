@@ -186,14 +186,6 @@ func (j *job) run() error {
 	return p.Run(0, workspace, j.args)
 }
 
-func planEmbedding(k *call) error {
-	return k.plan("embedding").shaped("weight", k.in[0]).shaped("indices", k.in[1]).hidden(k.out[0]).run()
-}
-
-func planEmbeddingBackward(k *call) error {
-	return k.plan("embedding_backward").shaped("grad_output", k.in[0]).shaped("indices", k.in[1]).shaped("grad_weight", k.out[0]).run()
-}
-
 func (j *job) sampling() *job {
 	return j.word("mode", j.k.at.Mode).word("padding_mode", j.k.at.Padding).truth("align_corners", j.k.at.AlignCorners)
 }

@@ -18,21 +18,23 @@ import (
 // A mismatch is a wrong result, unless a rule of NUMERICS.md was changed.
 func TestSameBitsOnEveryMachine(t *testing.T) {
 	be := NewCPUThreads(1)
+	textOf := func(cases []testCase) (text string) {
+		for i := range cases {
+			c := &cases[i]
+			loss, gradients := c.gradient(t, be, None{}, c.points())
+			text += fmt.Sprintln(c.name, loss, gradients)
+		}
+		return text
+	}
 	for _, c := range []struct {
 		name string
 		text func() string
 		want string
 	}{
 		{"training", func() string { return trained(t, 1, None{}) }, "840edc94aef599f8fc21c8bb2059eaa35323d0a0e5f715f2e448f9dabdcdc15a"},
-		{"cases", func() string {
-			text := ""
-			for i := range cases {
-				c := &cases[i]
-				loss, gradients := c.gradient(t, be, None{}, c.points())
-				text += fmt.Sprintln(c.name, loss, gradients)
-			}
-			return text
-		}, "2e430adcb5cff9489745ae58e0c1964a2eb990debb7597dfe81ac1dc364f93f7"},
+		{"losses", func() string { return textOf(lossCases) }, "cc06cad6bbd022b4a777b5787b0f5cb497d621e47012d7199b79da4ba50f7536"},
+		{"further layers", func() string { return textOf(furtherCases) }, "c9c72d64865b6b900a271c92f3bcf7492eede6c2c45c0e5a315aed56def78a0b"},
+		{"cases", func() string { return textOf(firstCases) }, "2e430adcb5cff9489745ae58e0c1964a2eb990debb7597dfe81ac1dc364f93f7"},
 		{"graphs", func() string {
 			text := ""
 			for seed := range uint64(20) {

@@ -31,9 +31,20 @@
 //	h := x.Conv2d(w, b, autodiff.Window{}).GroupNorm(4, gain, shift, 1e-5).Silu()
 //	h = h.Interpolate(64, 64, autodiff.SampleMode{})
 //
-// Attention, LSTM and GRU, ConvTranspose2d, LayerNorm and RMSNorm, pooling, Embedding and Dropout are others. What differs
+// Attention, of one sequence or of two, LSTM and GRU, convolutions of sequences, images and volumes and their transposes, LayerNorm
+// and RMSNorm, pooling, Embedding and EmbeddingBag, and Dropout are others. Options that few networks have come last, such as
+// WithPaddingIdx. What differs
 // between training and serving, such as Dropout, is an argument of the network. BatchNorm has one for it; its
 // running statistics are a Buffer of Params, which is saved with the parameters, and which no optimizer changes.
+//
+// # Losses
+//
+// So is a loss, and options say the rest, under PyTorch's names. It is a mean, unless WithReduction says otherwise:
+//
+//	loss := logits.CrossEntropy(labels, 0.1, autodiff.WithWeight(rare), autodiff.WithIgnoreIndex(padding))
+//
+// CosineAnnealingLR, OneCycle and their like give the Rate of an Optimizer for a step; Gradients.ClipNorm and ClipValue come
+// before it.
 //
 // # Errors
 //
@@ -91,6 +102,6 @@
 // and MaxPool2d to the first element. Rounding functions have gradient 0, and
 // so have powers at 0 where the exponent is 0. (PyTorch halves the gradient
 // between equals of Maximum and Minimum, shares it among those of MaxAll and
-// MinAll, and stops Clamp's at the bounds.)
+// MinAll, and stops Clamp's at the bounds.) A query that looks at no key gets zeros.
 // Inputs of one operation have one float type: nothing is promoted silently.
 package autodiff

@@ -243,7 +243,7 @@ func (e *engine) record(op Op, at *Attr, in, inner []Value, out Outputs, which i
 			return nil, err
 		}
 	}
-	if needs.has(further) {
+	if needs.has(further) && out[1] != nil {
 		var err error
 		if n.aux, err = out[1].Share(); err != nil {
 			return nil, err
@@ -278,6 +278,29 @@ func (e *engine) leafVar(v Value) (Value, error) {
 	}
 	n := &node{id: lastID.Add(1), leaf: true, out: infoOf(inner)}
 	return &variable{e: e, info: n.out, value: inner, node: n}, nil
+}
+
+// parameterVar is leafVar of a parameter, which is a leaf of inner backends too, unless it has a place in their graphs: there,
+// what gradients are made of is differentiated by it.
+func (e *engine) parameterVar(v Value) (Value, error) {
+	if e == nil {
+		return nil, errNoBackend
+	}
+	if t, ok := e.inner.(tracker); ok {
+		inner, err := e.hold(v)
+		if err != nil {
+			return nil, fmt.Errorf("autodiff: track: %w", err)
+		}
+		defer e.letGo(v)
+		if nodeOf(inner) == nil {
+			if inner, err = t.parameterVar(inner); err != nil {
+				return nil, err
+			}
+			v = e.wrap(inner)
+			defer v.Release()
+		}
+	}
+	return e.leafVar(v)
 }
 
 // constant returns an untracked tensor that shares a tensor's elements, on inner backends too.

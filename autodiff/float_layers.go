@@ -80,17 +80,17 @@ func (x Float[B]) Interpolate(h, w int, m SampleMode) Float[B] {
 
 // resized scales the rows of images, then their columns.
 func (x Float[B]) resized(h, w int, along func(x Float[B], axis, to int) Float[B]) Float[B] {
-	wide := x
 	if x.extent(3) != w {
-		wide = along(x, 3, w)
-	}
-	if x.extent(2) == h {
-		return wide
-	}
-	if x.extent(3) != w {
+		wide := along(x, 3, w)
+		if x.extent(2) == h {
+			return wide
+		}
 		defer wide.Release()
+		x = wide
+	} else if x.extent(2) == h {
+		return x.Reshape(x.Shape()...) // a tensor of its own, which is released by itself
 	}
-	return along(wide, 2, h)
+	return along(x, 2, h)
 }
 
 // nearest scales one axis.

@@ -89,35 +89,6 @@ func (x Float[B]) AvgPool2d(w Window) Float[B] {
 	return Float[B]{x.run(OpAvgPool2d, &Attr{Window: w})}
 }
 
-// CrossEntropy is the mean over the rows of logits [n, classes] of the
-// negative logarithm of the label's softmax. With smoothing s the label has
-// weight 1 - s, and s is spread over all classes. Rows that do not count, such as
-// those of padding, are left out before, by a Select of the logits and of the labels.
-func (x Float[B]) CrossEntropy(labels Int[B], smoothing float64) Float[B] {
-	return Float[B]{x.run(OpCrossEntropy, &Attr{Floats: [6]float64{smoothing}}, labels.Tensor)}
-}
-
-// BCEWithLogits is the mean of the binary cross entropies of the sigmoid of x and a target, from 0 to 1, of its shape:
-// the loss of a network that says yes or no of each element, such as a pixel.
-func (x Float[B]) BCEWithLogits(target Float[B]) Float[B] {
-	each := x.op2(OpBCEWithLogits, target)
-	defer each.Release()
-	return each.Mean()
-}
-
-// MSE is the mean of the squared differences.
-func (x Float[B]) MSE(target Float[B]) Float[B] {
-	var made temporaries[B]
-	defer made.release()
-	return made.add(made.add(x.Sub(target)).PowScalar(2)).Mean()
-}
-
-// Embedding looks up rows of the weight [v, d]: for indices of any shape the
-// result has one dimension more. An index out of range is an error.
-func (x Float[B]) Embedding(indices Int[B]) Float[B] {
-	return Float[B]{x.run(OpEmbedding, nil, indices.Tensor)}
-}
-
 // SampleMode says how GridSample reads an image.
 type SampleMode struct {
 	Mode         string // bilinear (the default), nearest or bicubic

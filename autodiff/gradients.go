@@ -110,13 +110,27 @@ func (g *Gradients[B]) Merge(other *Gradients[B]) error {
 // Scale multiplies every gradient, for example by 1 over the number of
 // batches that were merged. What Grad gave before is released.
 func (g *Gradients[B]) Scale(factor float64) error {
+	return g.change(func(x Float[B]) Float[B] { return x.MulScalar(factor) })
+}
+
+// ClipValue limits every element to -limit to limit. A NaN or negative limit is an error, and elements of NaN stay. What Grad
+// gave before is released.
+func (g *Gradients[B]) ClipValue(limit float64) error {
+	if !(limit >= 0) {
+		return fmt.Errorf("autodiff: clip_value: the limit is %g; want 0 or more", limit)
+	}
+	return g.change(func(x Float[B]) Float[B] { return x.Clamp(-limit, limit) })
+}
+
+// change puts another one in place of every gradient.
+func (g *Gradients[B]) change(to func(Float[B]) Float[B]) error {
 	list := g.of().list
 	for i := range list {
 		e := &list[i]
 		if e.v == nil {
 			continue
 		}
-		x := Float[B]{Tensor[B]{be: g.be, v: e.v}}.MulScalar(factor)
+		x := to(Float[B]{Tensor[B]{be: g.be, v: e.v}})
 		if err := x.Err(); err != nil {
 			return err
 		}

@@ -243,7 +243,7 @@ func TestEveryRuleIsTested(t *testing.T) {
 	// The gradients of gradients are tested by second derivatives.
 	second := map[Op]bool{OpReluGrad: true, OpTanhGrad: true, OpSigmoidGrad: true, OpGeluGrad: true, OpClampGrad: true,
 		OpSoftmaxGrad: true, OpNormalizeGrad: true, OpLogSoftmaxGrad: true, OpConv2dDX: true, OpConv2dDW: true, OpPoolPut: true, OpCrossEntropyGrad: true, OpProdGrad: true, OpPoolTake: true,
-		OpAvgPoolPut: true, OpEmbeddingBackward: true, OpAffineGridBackward: true, OpQuantizeBackward: true,
+		OpAvgPoolPut: true, OpEmbeddingBackward: true, OpEmbeddingBagBackward: true, OpEmbeddingBagDFactors: true, OpAffineGridBackward: true, OpQuantizeBackward: true,
 		OpGridSampleDX: true, OpGridSampleDGrid: true}
 	for op := range opCount {
 		require.NotEmpty(t, ops[op].name, "operation %d has no row", op)

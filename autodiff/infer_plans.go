@@ -10,13 +10,6 @@ import (
 
 // The rules of operations that plans run. Plans check the rest themselves.
 
-func embedding(_ *Attr, in []Info) ([3]Info, error) {
-	if len(in[0].Shape) != 2 {
-		return fail("the weight is %v; want [v, d]", in[0])
-	}
-	return one(in[0].DType, append(slices.Clip(in[1].Shape), in[0].Shape[1]))
-}
-
 func gridSample(_ *Attr, in []Info) ([3]Info, error) {
 	x, g := in[0].Shape, in[1].Shape
 	if len(x) < 4 || len(g) != len(x) || g[len(g)-1] != int64(len(x)-2) {

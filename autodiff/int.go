@@ -42,7 +42,16 @@ func (x Int[B]) scalar(v int64) Int[B] {
 	if x.v == nil {
 		return x
 	}
-	return Int[B]{fromSlice(x.be, []int64{v}, []int{})}.Cast(x.DType())
+	wide := Int[B]{fromSlice(x.be, []int64{v}, []int{})}
+	defer wide.Release()
+	return wide.Cast(x.DType())
+}
+
+// number computes with a number, whose tensor goes with the operation.
+func (x Int[B]) number(op Op, v int64) Tensor[B] {
+	y := x.scalar(v)
+	defer y.Release()
+	return x.run(op, nil, y.Tensor)
 }
 
 func (x Int[B]) op2(op Op, y Int[B]) Int[B] { return Int[B]{x.run(op, nil, y.Tensor)} }
@@ -66,17 +75,17 @@ func (x Int[B]) Maximum(y Int[B]) Int[B] { return x.op2(OpMaximum, y) }
 func (x Int[B]) Minimum(y Int[B]) Int[B] { return x.op2(OpMinimum, y) }
 
 // AddScalar returns x + v.
-func (x Int[B]) AddScalar(v int64) Int[B] { return x.Add(x.scalar(v)) }
+func (x Int[B]) AddScalar(v int64) Int[B] { return Int[B]{x.number(OpAdd, v)} }
 
 // MulScalar returns x * v.
-func (x Int[B]) MulScalar(v int64) Int[B] { return x.Mul(x.scalar(v)) }
+func (x Int[B]) MulScalar(v int64) Int[B] { return Int[B]{x.number(OpMul, v)} }
 
 // DivScalar returns x / v, cut towards zero.
 func (x Int[B]) DivScalar(v int64) Int[B] {
 	if x.beyond(v) {
 		return x.Cast(tensor.I64).DivScalar(v).Cast(tensor.I32)
 	}
-	return x.Div(x.scalar(v))
+	return Int[B]{x.number(OpDiv, v)}
 }
 
 // Neg returns -x.
@@ -90,7 +99,7 @@ func (x Int[B]) EqualScalar(v int64) Bool[B] {
 	if x.beyond(v) {
 		return x.Cast(tensor.I64).EqualScalar(v)
 	}
-	return x.Equal(x.scalar(v))
+	return Bool[B]{x.number(OpEqual, v)}
 }
 
 // Less compares element by element.

@@ -24,8 +24,8 @@ func TestLayers(t *testing.T) {
 	image := Floats(be, []float64{1, 2, 4, -1, 0, 3, -2, 5, 7, 1, 1, 2}, 1, 1, 3, 4)
 	g, q := of(math.Sin, 1, 4, 6), of(math.Sin, 1, 4, 2)
 	attention := Attention[*CPU]{
-		of(math.Cos, 6, 2), of(func(i float64) float64 { return i / 10 }, 6),
-		Floats(be, []float64{1, 0.5, -1, 2}, 2, 2), row(float64(float32(0.1)), float64(float32(0.2))),
+		InWeight: of(math.Cos, 6, 2), InBias: of(func(i float64) float64 { return i / 10 }, 6),
+		OutWeight: Floats(be, []float64{1, 0.5, -1, 2}, 2, 2), OutBias: row(float64(float32(0.1)), float64(float32(0.2))),
 	}
 	norm := BatchNorm[*CPU]{row(1, 2, 3), row(0, 1, -1), row(0, 0, 0), row(1, 1, 1)}
 	channels := of(math.Sin, 2, 3, 2)

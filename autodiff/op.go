@@ -116,8 +116,11 @@ const (
 	OpLSTMHidden       // (gates, c), to h
 	OpLSTMHiddenGrad   // (gradient, gates, c), to two gradients
 	// The plans of this project.
-	OpEmbedding            // (weight, indices)
-	OpEmbeddingBackward    // (gradient, indices); Shape is the weight's
+	OpEmbedding            // (weight, indices); PaddingIdx
+	OpEmbeddingBackward    // (gradient, indices); Shape is the weight's; PaddingIdx
+	OpEmbeddingBag         // (weight, indices, offsets?, per sample weights?); Mode, PaddingIdx, LastOffset; of max also the positions
+	OpEmbeddingBagBackward // (gradient, indices, offsets?, per sample weights?, positions?); Shape is the weight's; likewise
+	OpEmbeddingBagDFactors // (gradient, weight, indices, offsets?): the gradient of per sample weights; likewise
 	OpGridSample           // (image, grid); Mode, Padding, AlignCorners
 	OpGridSampleBackward   // (gradient, image, grid), to two gradients
 	OpGridSampleDX         // (gradient, image, grid), to the first of them

@@ -136,6 +136,9 @@ var ops = [opCount]opDef{
 
 	OpEmbedding:            {name: "embedding", in: inputs("weight indices"), infer: embedding, plan: true},
 	OpEmbeddingBackward:    {name: "embedding_backward", in: inputs("gradient indices"), infer: toShape, plan: true},
+	OpEmbeddingBag:         {name: "embedding_bag", in: inputs("weight indices offsets? per_sample_weights?"), infer: embeddingBag, plan: true},
+	OpEmbeddingBagBackward: {name: "embedding_bag_backward", in: inputs("gradient indices offsets? per_sample_weights? positions?"), infer: toShape, plan: true},
+	OpEmbeddingBagDFactors: {name: "embedding_bag_per_sample_weights_backward", in: inputs("gradient weight indices offsets?"), infer: bagFactors, plan: true},
 	OpGridSample:           {name: "grid_sample", in: inputs("image grid"), infer: gridSample, plan: true},
 	OpGridSampleBackward:   {name: "grid_sample_backward", in: inputs("gradient image grid"), infer: likeInputs(1, 2), plan: true},
 	OpGridSampleDX:         {name: "grid_sample_dx", in: inputs("gradient image grid"), infer: likeInputs(1), plan: true},

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/isobit-ml/isobit/autodiff/internal/detmath"
 	"github.com/isobit-ml/isobit/tensor"
 )
 
@@ -220,7 +219,12 @@ func (s *state) changes(p Parameters, g GradientSet, op Op) ([]change, error) {
 	var all []change
 	err := tracked(p, func(name string, x *variable) error {
 		id, d := x.node.id, x.info.DType
-		grad := g.find(id)
+		var grad Value
+		for n := range nodesOf(x) {
+			if grad = g.find(n.id); grad != nil {
+				break
+			}
+		}
 		if grad == nil {
 			return nil
 		}
@@ -238,27 +242,4 @@ func (s *state) changes(p Parameters, g GradientSet, op Op) ([]change, error) {
 		return nil
 	})
 	return all, err
-}
-
-// OneCycle is a schedule of rates for steps 0 to steps-1: from rate/25 up to rate
-// in the first part of the steps, a share of warm of them, then down to nearly
-// 0, both along half a cosine. A step before or after those is the first or
-// the last of them.
-func OneCycle(step, steps int, rate, warm float64) float64 {
-	low, end := rate/25, rate/25e4
-	steps = max(steps, 1)
-	up := float64(float64(steps)*min(max(warm, 0), 1)) - 1
-	at := float64(min(max(step, 0), steps-1))
-	if up > 0 && at <= up { // where up is 0 the first step is the highest
-		return between(low, rate, at/up)
-	}
-	if down := float64(steps-1) - up; down > 0 {
-		return between(rate, end, (at-up)/down)
-	}
-	return rate
-}
-
-func between(a, b, t float64) float64 {
-	half := float64((a - b) / 2 * (1 + detmath.CosPi(t)))
-	return b + half
 }

@@ -13,6 +13,10 @@ import (
 // Params holds a network's parameters by name, in the order in which they were
 // made. On a backend with gradients they are tracked.
 //
+// On an Autodiff over another they are leaves of both. A gradient
+// of the outer one is then a tensor that the inner one differentiates by them, and an Optimizer takes the Gradients of
+// either: a loss of gradients trains the same Params.
+//
 // A network is a function of its Params: the same constructor makes one to
 // train, on Autodiff, and one to serve, on the inner backend. Asking again for
 // a name gives the tensor that is there, so Load may come before or after.
@@ -33,7 +37,7 @@ func NewParams[B Backend](be B, seed uint64) *Params[B] {
 
 // tracker is a backend whose tensors can be leaves, or have no graph.
 type tracker interface {
-	leafVar(Value) (Value, error)
+	parameterVar(Value) (Value, error)
 	constant(Value) (Value, error)
 }
 
@@ -159,9 +163,9 @@ func (p *Params[B]) get(name string, shape []int, buffer bool, make func(seed ui
 		x = make(kernel.Bits64(p.seed, uint64(len(p.names))))
 	}
 	if t, ok := any(p.be).(tracker); ok && x.Err() == nil && !p.buffers[name] {
-		x.v, x.err = t.leafVar(x.v)
-		if n := nodeOf(x.v); n != nil {
-			n.label.Store(&name)
+		x.v, x.err = t.parameterVar(x.v)
+		for n := range nodesOf(x.v) {
+			n.label.CompareAndSwap(nil, &name)
 		}
 	}
 	if p.byName == nil { // the zero value
@@ -239,7 +243,13 @@ func InnerParams[B Backend, C Strategy](p *Params[*Autodiff[B, C]]) *Params[B] {
 	inner := NewParams(p.be.b, p.seed)
 	inner.buffers = maps.Clone(p.buffers)
 	for _, name := range p.names {
-		inner.Add(name, p.be.Inner(p.byName[name]))
+		x := p.be.Inner(p.byName[name])
+		if n := nodeOf(x.v); n == nil || !n.leaf {
+			inner.Add(name, x)
+			continue
+		}
+		inner.names = append(inner.names, name) // with the place that it has in the inner backend's graphs
+		inner.byName[name] = x
 	}
 	inner.loaded = maps.Clone(p.loaded)
 	return inner

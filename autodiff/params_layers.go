@@ -28,6 +28,42 @@ func (p *Params[B]) ConvTranspose2d(name string, in, out, kernel int) (weight, b
 	return p.Uniform(name+".weight", bound, in, out, kernel, kernel), p.Uniform(name+".bias", bound, out)
 }
 
+// Conv1d makes the weight [out, in, kernel] and the bias [out] of a convolution of sequences; see Conv2d.
+func (p *Params[B]) Conv1d(name string, in, out, kernel int) (weight, bias Float[B]) {
+	bound := boundOf(in * kernel)
+	return p.Uniform(name+".weight", bound, out, in, kernel), p.Uniform(name+".bias", bound, out)
+}
+
+// Conv3d makes the weight [out, in, kernel, kernel, kernel] and the bias [out] of a convolution of volumes; see Conv2d.
+func (p *Params[B]) Conv3d(name string, in, out, kernel int) (weight, bias Float[B]) {
+	bound := boundOf(in * kernel * kernel * kernel)
+	return p.Uniform(name+".weight", bound, out, in, kernel, kernel, kernel), p.Uniform(name+".bias", bound, out)
+}
+
+// ConvTranspose1d makes the weight [in, out, kernel] and the bias [out]; see ConvTranspose2d.
+func (p *Params[B]) ConvTranspose1d(name string, in, out, kernel int) (weight, bias Float[B]) {
+	bound := boundOf(out * kernel)
+	return p.Uniform(name+".weight", bound, in, out, kernel), p.Uniform(name+".bias", bound, out)
+}
+
+// ConvTranspose3d makes the weight [in, out, kernel, kernel, kernel] and the bias [out]; see ConvTranspose2d.
+func (p *Params[B]) ConvTranspose3d(name string, in, out, kernel int) (weight, bias Float[B]) {
+	bound := boundOf(out * kernel * kernel * kernel)
+	return p.Uniform(name+".weight", bound, in, out, kernel, kernel, kernel), p.Uniform(name+".bias", bound, out)
+}
+
+// Embedding makes the weight [rows, d] of an Embedding or an EmbeddingBag, named name.weight, normally distributed around 0, with
+// zeros in the row of the padding, if one is named.
+func (p *Params[B]) Embedding(name string, rows, d int, padding ...int) Float[B] {
+	return p.get(name+".weight", []int{rows, d}, isParameter, func(seed uint64) Float[B] {
+		x := Normal(p.be, seed, 0, 1, rows, d)
+		for _, row := range padding {
+			x = x.SliceAssign(0, row, Zeros(p.be, 1, d))
+		}
+		return x
+	})
+}
+
 // Norm makes the weight [n], of ones, and the bias [n], of zeros, of a normalisation.
 func (p *Params[B]) Norm(name string, n int) (weight, bias Float[B]) {
 	return p.Full(name+".weight", 1, n), p.Zeros(name+".bias", n)
@@ -63,8 +99,25 @@ func (p *Params[B]) recurrent(name string, layer, in, hidden, gates int) Recurre
 // name.in_proj_weight, uniform within sqrt(6/(d+3d)), name.out_proj.weight, within 1/sqrt(d), and biases of zeros.
 func (p *Params[B]) Attention(name string, d int) Attention[B] {
 	return Attention[B]{
-		p.Uniform(name+".in_proj_weight", math.Sqrt(6)*boundOf(4*d), 3*d, d), p.Zeros(name+".in_proj_bias", 3*d),
-		p.Uniform(name+".out_proj.weight", boundOf(d), d, d), p.Zeros(name+".out_proj.bias", d),
+		InWeight: p.Uniform(name+".in_proj_weight", math.Sqrt(6)*boundOf(4*d), 3*d, d), InBias: p.Zeros(name+".in_proj_bias", 3*d),
+		OutWeight: p.Uniform(name+".out_proj.weight", boundOf(d), d, d), OutBias: p.Zeros(name+".out_proj.bias", d),
+	}
+}
+
+// CrossAttention makes the parameters of a MultiheadCrossAttention whose queries have d features, and keys and values
+// numbers of their own: as Attention does where all are d, else name.q_proj_weight, name.k_proj_weight and
+// name.v_proj_weight, uniform within sqrt(6/(d+features)), and the biases and the result's as there.
+func (p *Params[B]) CrossAttention(name string, d, keys, values int) Attention[B] {
+	if keys == d && values == d {
+		return p.Attention(name, d)
+	}
+	weight := func(of string, features int) Float[B] {
+		return p.Uniform(name+of, math.Sqrt(6)*boundOf(d+features), d, features)
+	}
+	return Attention[B]{
+		InWeight: weight(".q_proj_weight", d), KWeight: weight(".k_proj_weight", keys), VWeight: weight(".v_proj_weight", values),
+		InBias:    p.Zeros(name+".in_proj_bias", 3*d),
+		OutWeight: p.Uniform(name+".out_proj.weight", boundOf(d), d, d), OutBias: p.Zeros(name+".out_proj.bias", d),
 	}
 }
 

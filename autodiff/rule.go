@@ -19,6 +19,7 @@ const (
 	in1
 	in2
 	in3
+	in4
 	output  uses = 1 << 14 // the result
 	further uses = 1 << 15 // the second result: positions
 )
@@ -26,7 +27,7 @@ const (
 // input returns the set of one input. Inputs beyond those that have a name
 // (of Cat) are not used by any rule.
 func input(i int) uses {
-	if i > 3 {
+	if i > 4 {
 		return 0
 	}
 	return 1 << i

@@ -184,8 +184,11 @@ var rules = [opCount]rule{
 	OpEmbedding: perInput(grad(in1, func(c *ctx) dyn {
 		return c.shaped(OpEmbeddingBackward, 0, c.g, c.tensor(1))
 	}), none),
-	OpEmbeddingBackward: perInput(grad(in1, func(c *ctx) dyn { return c.g.Embedding(c.index(1)) }), none),
-	OpGridSample:        {all: gridSampleGrad, use: in0 | in1},
+	OpEmbeddingBackward:    perInput(grad(in1, embeddingAgain), none),
+	OpEmbeddingBag:         perInput(grad(in1|in2|in3|further, bagRows), none, none, grad(in0|in1|in2, bagFactorsOf)),
+	OpEmbeddingBagBackward: perInput(grad(in1|in2|in3|in4, bagAgain), none, none, grad(in0|in1|in2, bagFactorsAgain), none),
+	OpEmbeddingBagDFactors: perInput(grad(in1|in2|in3, bagOfFactors), grad(in0|in2|in3, bagRowsOfFactors), none, none),
+	OpGridSample:           {all: gridSampleGrad, use: in0 | in1},
 	OpGridSampleDX: perInput(
 		grad(in2, func(c *ctx) dyn { return c.with(OpGridSample, c.g, c.in(2)) }),
 		zero(1),

@@ -2,6 +2,7 @@ package autodiff
 
 import (
 	"fmt"
+	"iter"
 	"sync/atomic"
 
 	"github.com/isobit-ml/isobit/tensor"
@@ -64,6 +65,19 @@ func (v *variable) shares(other Value) bool {
 	}
 	x, y := v.now(), o.now()
 	return x != nil && y != nil && sharing(x, y)
+}
+
+// nodesOf goes through a tensor's places in the graphs of its backend and of those within.
+func nodesOf(v Value) iter.Seq[*node] {
+	return func(yield func(*node) bool) {
+		for {
+			x, ok := v.(*variable)
+			if !ok || x.node != nil && !yield(x.node) {
+				return
+			}
+			v = x.now()
+		}
+	}
 }
 
 // now returns the elements unless they are set aside.

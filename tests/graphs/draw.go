@@ -88,7 +88,7 @@ var (
 	positive = map[string]func(value) value{"log": value.Log, "log1p": value.Log1p, "sqrt": value.Sqrt, "recip": value.Recip}
 	binary   = map[string]func(x, y value) value{
 		"add": value.Add, "sub": value.Sub, "mul": value.Mul, "maximum": value.Maximum, "minimum": value.Minimum,
-		"matmul": value.MatMul, "mse": value.MSE, "linear": func(x, y value) value { return x.Linear(y, value{}) },
+		"matmul": value.MatMul, "mse": func(x, y value) value { return x.MSE(y) }, "linear": func(x, y value) value { return x.Linear(y, value{}) },
 		"where_greater": func(x, y value) value { return ad.Where(x.Greater(y), x, y.Neg()) },
 	}
 	along = map[string]func(x value, axis int) value{

@@ -1,0 +1,224 @@
+package autodiff
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// EmbeddingOption changes what an Embedding or an EmbeddingBag does.
+type EmbeddingOption func(*Attr)
+
+// WithPaddingIdx names the row of indices that do not count: they give its row no gradient, and a bag leaves them out. A negative
+// number counts from the last row.
+func WithPaddingIdx(row int) EmbeddingOption {
+	at := int64(row)
+	return func(a *Attr) { a.PaddingIdx = &at }
+}
+
+// WithIncludeLastOffset says that a bag's offsets have one more number, where the last bag ends.
+func WithIncludeLastOffset() EmbeddingOption { return func(a *Attr) { a.LastOffset = true } }
+
+// Embedding looks up rows of the weight x [v, d]: for indices of any shape the
+// result has one dimension more. An index out of range is an error.
+func (x Float[B]) Embedding(indices Int[B], options ...EmbeddingOption) Float[B] {
+	var at Attr
+	if err := at.embeddingOptions("embedding", options); err != nil {
+		return Float[B]{Tensor[B]{be: x.be, err: err}}
+	}
+	if at.LastOffset {
+		return Float[B]{failed(x.be, "embedding: WithIncludeLastOffset; want it with EmbeddingBag, which has offsets")}
+	}
+	return Float[B]{x.run(OpEmbedding, &at, indices.Tensor)}
+}
+
+// EmbeddingBag looks up rows of the weight x [v, d] and returns for each bag of indices their sum, their mean or, column by column,
+// the largest: mode is "sum", "mean" or "max". Each row of indices [b, l] is a bag, or, of indices [n], what follows each of
+// the offsets [b], of which the first is 0. The result is [b, d], of a bag without indices zeros. Factors, PyTorch's per_sample_weights, which may be absent, are what
+// each row is multiplied by, for each index, with the mode "sum".
+func (x Float[B]) EmbeddingBag(indices, offsets Int[B], factors Float[B], mode string, options ...EmbeddingOption) Float[B] {
+	at := Attr{Mode: mode}
+	if err := at.embeddingOptions("embedding_bag", options); err != nil {
+		return Float[B]{Tensor[B]{be: x.be, err: err}}
+	}
+	out := x.runAll(OpEmbeddingBag, &at, indices.Tensor, offsets.Tensor, factors.Tensor)
+	out[1].Release() // the graph holds the positions, if it needs them
+	return Float[B]{out[0]}
+}
+
+func (a *Attr) embeddingOptions(name string, options []EmbeddingOption) error {
+	for i, option := range options {
+		if option == nil {
+			return fmt.Errorf("autodiff: %s: option %d is nil; want WithPaddingIdx or WithIncludeLastOffset", name, i)
+		}
+		option(a)
+	}
+	return nil
+}
+
+// paddingOf checks the row that does not count, and counts it from the first one.
+func paddingOf(at *Attr, weight Info) error {
+	if at.PaddingIdx == nil {
+		return nil
+	}
+	rows, row := weight.Shape[0], *at.PaddingIdx
+	if row < -rows || row >= rows {
+		return fmt.Errorf("the padding is row %d of the weight %v; want %d to %d", row, weight, -rows, rows-1)
+	}
+	if row < 0 {
+		row += rows
+		at.PaddingIdx = &row
+	}
+	return nil
+}
+
+func embedding(at *Attr, in []Info) ([3]Info, error) {
+	if len(in[0].Shape) != 2 {
+		return fail("the weight is %v; want [v, d]", in[0])
+	}
+	if err := paddingOf(at, in[0]); err != nil {
+		return fail("%w", err)
+	}
+	return one(in[0].DType, append(slices.Clip(in[1].Shape), in[0].Shape[1]))
+}
+
+var bagModes = []string{"sum", "mean", "max"}
+
+func embeddingBag(at *Attr, in []Info) ([3]Info, error) {
+	weight, indices, offsets, factors := in[0], in[1], in[2], in[3]
+	if len(weight.Shape) != 2 || !weight.DType.IsFloat() {
+		return fail("the weight is %v; want floats [v, d]", weight)
+	}
+	if err := isIndex(indices); err != nil {
+		return fail("%w", err)
+	}
+	if !slices.Contains(bagModes, at.Mode) {
+		return fail("the mode is %q; want one of %v", at.Mode, bagModes)
+	}
+	if err := paddingOf(at, weight); err != nil {
+		return fail("%w", err)
+	}
+	rank, form := 2, "[b, l], or [n] and offsets [b]"
+	if offsets.DType != tensor.None {
+		rank, form = 1, "[n], beside offsets [b]"
+		if err := isIndex(offsets); err != nil || len(offsets.Shape) != 1 {
+			return fail("the offsets are %v; want i32 or i64 [b]", offsets)
+		}
+	} else if at.LastOffset {
+		return fail("there are no offsets to include a last one")
+	}
+	if len(indices.Shape) != rank {
+		return fail("indices are %v; want %s", indices, form)
+	}
+	if factors.DType != tensor.None {
+		if at.Mode != "sum" {
+			return fail("there are per_sample_weights with the mode %q; want \"sum\"", at.Mode)
+		}
+		if factors.DType != weight.DType || !slices.Equal(factors.Shape, indices.Shape) {
+			return fail("the per_sample_weights are %v; want %v, a number for each index", factors, Info{weight.DType, indices.Shape})
+		}
+	}
+	bags := indices.Shape[0]
+	if rank == 1 {
+		bags = offsets.Shape[0]
+		if at.LastOffset {
+			if bags--; bags < 0 {
+				return fail("the offsets are %v; want the last one at least", offsets)
+			}
+		}
+	}
+	shape := []int64{bags, weight.Shape[1]}
+	if at.Mode == "max" {
+		return [3]Info{{weight.DType, shape}, {tensor.I64, shape}}, nil
+	}
+	return one(weight.DType, shape)
+}
+
+// bagFactors is the rule of the gradient of per_sample_weights.
+func bagFactors(_ *Attr, in []Info) ([3]Info, error) { return one(in[1].DType, in[2].Shape) }
+
+func (j *job) padding() *job {
+	if row := j.k.at.PaddingIdx; row != nil {
+		j.number("padding_idx", *row)
+	}
+	return j
+}
+
+// optional is shaped, of an argument that may be absent.
+func (j *job) optional(name string, t *cpuTensor) *job {
+	if t == nil {
+		return j.typed(name, nil)
+	}
+	return j.shaped(name, t)
+}
+
+func planEmbedding(k *call) error {
+	return k.plan("embedding").shaped("weight", k.in[0]).shaped("indices", k.in[1]).hidden(k.out[0]).run()
+}
+
+func planEmbeddingBackward(k *call) error {
+	return k.plan("embedding_backward").shaped("grad_output", k.in[0]).shaped("indices", k.in[1]).shaped("grad_weight", k.out[0]).padding().run()
+}
+
+func planEmbeddingBag(k *call) error {
+	return k.plan("embedding_bag").shaped("weight", k.in[0]).shaped("indices", k.in[1]).optional("offsets", k.in[2]).typed("per_sample_weights", k.in[3]).
+		hidden(k.out[0]).typed("chosen", k.out[1]).bags().word("mode", k.at.Mode).run()
+}
+
+func planEmbeddingBagBackward(k *call) error {
+	return k.plan("embedding_bag_backward").shaped("grad_output", k.in[0]).shaped("indices", k.in[1]).optional("offsets", k.in[2]).typed("per_sample_weights", k.in[3]).
+		typed("chosen", k.in[4]).shaped("grad_weight", k.out[0]).bags().word("mode", k.at.Mode).run()
+}
+
+func planEmbeddingBagDFactors(k *call) error {
+	return k.plan("embedding_bag_per_sample_weights_backward").shaped("grad_output", k.in[0]).shaped("weight", k.in[1]).shaped("indices", k.in[2]).
+		optional("offsets", k.in[3]).hidden(k.out[0]).bags().run()
+}
+
+// bags adds what says which indices are of which bag.
+func (j *job) bags() *job { return j.padding().truth("include_last_offset", j.k.at.LastOffset) }
+
+// embeddingAgain differentiates the gradient of an Embedding: where it took nothing, it gives 0.
+func embeddingAgain(c *ctx) dyn {
+	g := c.with(OpEmbedding, c.g, dyn{c.tensor(1)})
+	if c.at.PaddingIdx == nil {
+		return g
+	}
+	return g.MaskFill(c.index(1).EqualScalar(*c.at.PaddingIdx).Unsqueeze(-1), 0)
+}
+
+func bagRows(c *ctx) dyn {
+	return c.shaped(OpEmbeddingBagBackward, 0, c.g, c.tensor(1), c.tensor(2), c.tensor(3), c.positions().Tensor)
+}
+
+func bagFactorsOf(c *ctx) dyn {
+	return c.with(OpEmbeddingBagDFactors, c.g, c.in(0), dyn{c.tensor(1)}, dyn{c.tensor(2)})
+}
+
+// bagAgain is the bags of what the gradient of the weight gets. Maxima are taken from where they were.
+func bagAgain(c *ctx) dyn {
+	if c.at.Mode != "max" {
+		return c.with(OpEmbeddingBag, c.g, dyn{c.tensor(1)}, dyn{c.tensor(2)}, dyn{c.tensor(3)})
+	}
+	at := c.index(4)
+	if c.index(1).Len() == 0 {
+		return c.zeros(0)
+	}
+	none := at.Less(at.scalar(0)) // in a bag without indices
+	rows := c.index(1).Reshape(-1).Select(0, at.Maximum(at.scalar(0)).Reshape(-1)).Reshape(at.Shape()...)
+	return c.g.Gather(0, rows).MaskFill(none, 0)
+}
+
+func bagFactorsAgain(c *ctx) dyn {
+	return c.with(OpEmbeddingBagDFactors, c.in(0), c.g, dyn{c.tensor(1)}, dyn{c.tensor(2)})
+}
+
+// bagOfFactors and bagRowsOfFactors differentiate the gradient of per_sample_weights.
+func bagOfFactors(c *ctx) dyn {
+	return c.with(OpEmbeddingBag, c.in(1), dyn{c.tensor(2)}, dyn{c.tensor(3)}, c.g)
+}
+
+func bagRowsOfFactors(c *ctx) dyn {
+	return c.shaped(OpEmbeddingBagBackward, 1, c.in(0), c.tensor(2), c.tensor(3), c.g.Tensor, Tensor[Backend]{})
+}

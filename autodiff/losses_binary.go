@@ -1,0 +1,68 @@
+package autodiff
+
+import "math"
+
+// BCEWithLogits is the mean of the binary cross entropies of the sigmoid of x and a target, from 0 to 1, of its shape:
+// the loss of a network that says yes or no of each element, such as a pixel.
+func (x Float[B]) BCEWithLogits(target Float[B], options ...LossOption) Float[B] {
+	if len(options) == 0 {
+		each := x.op2(OpBCEWithLogits, target)
+		defer each.Release()
+		return each.Mean()
+	}
+	return x.pairLoss("bce_with_logits", target, options, []string{"WithWeight", "WithPosWeight"}, func(x, y Float[B], o *lossOptions, keep func(Float[B]) Float[B]) Float[B] {
+		positive := givenLike(o.posWeight, x)
+		if !positive.Present() {
+			return x.op2(OpBCEWithLogits, y)
+		}
+		yes := keep(keep(y.Mul(keep(positive))).Mul(keep(keep(x.Neg()).Softplus())))
+		return yes.Add(keep(x.except(y, keep).Mul(keep(x.Softplus()))))
+	})
+}
+
+// except is 1 - y.
+func (x Float[B]) except(y Float[B], keep func(Float[B]) Float[B]) Float[B] {
+	return keep(keep(y.Neg()).AddScalar(1))
+}
+
+// BCE is BCEWithLogits of probabilities x, whose logarithms are taken for -100 at least. Where x is 0 or 1, a logarithm that
+// is less has the gradient 0 (PyTorch's is as large as 1e12): BCEWithLogits, which knows the logits, is better.
+func (x Float[B]) BCE(target Float[B], options ...LossOption) Float[B] {
+	if x.Err() == nil {
+		low, high := x.LessScalar(0), x.GreaterScalar(1)
+		defer low.Release()
+		defer high.Release()
+		outside := low.Or(high)
+		defer outside.Release()
+		if n, err := outside.Count(); err != nil || n > 0 {
+			return Float[B]{failed(x.be, "bce: %d elements of x of %v are below 0 or above 1; want probabilities", n, x)}
+		}
+	}
+	return x.pairLoss("bce", target, options, []string{"WithWeight"}, func(x, y Float[B], _ *lossOptions, keep func(Float[B]) Float[B]) Float[B] {
+		log := func(p Float[B]) Float[B] {
+			none := p.EqualScalar(0)
+			defer none.Release()
+			return keep(keep(keep(keep(p.MaskFill(none, 1)).Log()).MaskFill(none, -100)).Clamp(-100, math.Inf(1)))
+		}
+		yes, no := keep(y.Mul(log(x))), keep(x.except(y, keep).Mul(log(x.except(x, keep))))
+		return keep(yes.Add(no)).Neg()
+	})
+}
+
+// SigmoidFocal is the binary cross entropy of the sigmoid p of x, multiplied by (1-q)^gamma, where q is p for targets of 1 and
+// 1-p for those of 0: what the network knows already counts less. Targets of 1 are weighed by alpha, others by 1-alpha, unless
+// alpha is negative. It is torchvision's sigmoid_focal_loss, but for its reduction, which is the mean.
+func (x Float[B]) SigmoidFocal(target Float[B], alpha, gamma float64, options ...LossOption) Float[B] {
+	if x.Err() == nil && !(alpha <= 1 && gamma >= 0) {
+		return Float[B]{failed(x.be, "sigmoid_focal: alpha is %g and gamma %g; want at most 1, and 0 or more", alpha, gamma)}
+	}
+	return x.pairLoss("sigmoid_focal", target, options, nil, func(x, y Float[B], _ *lossOptions, keep func(Float[B]) Float[B]) Float[B] {
+		p, not := keep(x.Sigmoid()), x.except(y, keep)
+		wrong := keep(keep(p.Mul(not)).Add(keep(x.except(p, keep).Mul(y))))
+		loss := keep(x.op2(OpBCEWithLogits, y)).Mul(keep(wrong.PowScalar(gamma)))
+		if alpha < 0 {
+			return loss
+		}
+		return keep(loss).Mul(keep(keep(y.MulScalar(alpha)).Add(keep(not.MulScalar(1 - alpha)))))
+	})
+}
