@@ -15,6 +15,7 @@ from ._modules import check_module
 from .embedding import Embedding, EmbeddingBag
 from .fake_quantize import FakeQuantize
 from .fake_quantized import FakeQuantizedLinear
+from .fake_quantized_convolution import FakeQuantizedConv1d, FakeQuantizedConv2d, FakeQuantizedConv3d
 from .fake_quantized_embedding import FakeQuantizedEmbedding, FakeQuantizedEmbeddingBag
 from .linear import Linear
 from .torchao_config import WANTED
@@ -24,6 +25,11 @@ _Types = tuple[type[torch.nn.Module], ...]
 
 # What layers become. Subclasses do not: their forward is another, or, as in MultiheadAttention, is not called.
 _LINEAR: _Types = (torch.nn.Linear, Linear)
+_CONVOLUTIONS: tuple[tuple[_Types, Any], ...] = (
+    ((torch.nn.Conv1d,), FakeQuantizedConv1d),
+    ((torch.nn.Conv2d,), FakeQuantizedConv2d),
+    ((torch.nn.Conv3d,), FakeQuantizedConv3d),
+)
 _EMBEDDING: _Types = (torch.nn.Embedding, Embedding)
 _EMBEDDING_BAG: _Types = (torch.nn.EmbeddingBag, EmbeddingBag)
 
@@ -36,6 +42,8 @@ def prepare(
     activation: Any = None,
     *,
     embedding: Any = None,
+    conv_weight: Any = None,
+    conv_activation: Any = None,
     filter_fn: Filter | None = None,
     exact: bool = True,
     inplace: bool = False,
@@ -71,8 +79,10 @@ def prepare(
     check_kinds("prepare", "b", exact=exact, inplace=inplace)
     if filter_fn is not None and not callable(filter_fn):
         raise TypeError(f"prepare: filter_fn must be a function of (layer, name), not {type(filter_fn).__name__}")
+    convolution = {"conv_weight": conv_weight, "conv_activation": conv_activation}
     kinds: list[tuple[_Types, Any, dict[str, Any]]] = [
         (_LINEAR, FakeQuantizedLinear, {"weight": weight, "activation": activation}),
+        *((types, becomes, convolution) for types, becomes in _CONVOLUTIONS),
         (_EMBEDDING, FakeQuantizedEmbedding, {"embedding": embedding}),
         (_EMBEDDING_BAG, FakeQuantizedEmbeddingBag, {"embedding": embedding}),
     ]
@@ -101,14 +111,14 @@ def prepare(
     for name, becomes, fakes in found:
         layer = layers[name]
         layer.__class__ = becomes
-        layer._quantize_by(*fakes, *((exact,) if becomes is FakeQuantizedLinear else ()))
+        layer._quantize_by(*fakes, *((exact,) if len(fakes) == 2 else ()))
     without_fast_path(module)
     return module
 
 
 def _fakes_of(layer: torch.nn.Module, by: dict[str, Any]) -> list[FakeQuantizer | None]:
     parameter: torch.Tensor = layer.weight  # type: ignore[assignment]
-    made = [_made(name, given, None if name == "activation" else parameter.shape) for name, given in by.items()]
+    made = [_made(name, given, None if name.endswith("activation") else parameter.shape) for name, given in by.items()]
     return [None if by is None else by.to(parameter.device).train(layer.training) for by in made]
 
 
