@@ -16,7 +16,8 @@ from .._transforms import is_plain
 from ..ops._product import product, row_sums
 from ._window import Window, as_kernels, memory_format
 
-_PATCHES = 1 << 25  # bytes of patches in one product, if those of one place are not more
+_PATCHES = 1 << 24  # bytes of patches in one product, unless its columns were few
+_FEW = 16
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -91,9 +92,7 @@ def _of_weight(grad: Tensor, x: Tensor, window: Window) -> Tensor:
     groups, dims, outputs, channels = window.groups, window.dims, grad.shape[-1], x.shape[1]
     patches, rows = window.patches(window.padded(x)), math.prod(grad.shape[:-1])
     of_each = channels == groups == outputs  # channels have no sums together
-    depth = dims if of_each else 0  # how many dimensions of the kernel have a product for each of their places
-    while depth < dims and is_plain(x) and patches.numel() * x.itemsize > _PATCHES * math.prod(window.kernel[:depth]):
-        depth += 1
+    depth = dims if of_each else _depth(window, channels // groups, patches.numel() * x.itemsize) if is_plain(x) else 0
     each = grad.reshape(rows, groups, outputs // groups).movedim(0, -1)
     parts = []
     for place in itertools.product(*map(range, window.kernel[:depth])):
@@ -105,3 +104,12 @@ def _of_weight(grad: Tensor, x: Tensor, window: Window) -> Tensor:
         some = some.reshape(groups, rows, math.prod(window.kernel[depth:]) * channels // groups)
         parts.append(product(each, some).flatten(0, 1))
     return as_kernels(torch.cat(parts, 1), window.kernel)
+
+
+def _depth(window: Window, channels: int, size: int) -> int:
+    """How many dimensions of the kernel have a product for each of their places: no bit depends on it."""
+    for depth in range(window.dims):
+        once, then = (math.prod(window.kernel[d:]) * channels for d in (depth, depth + 1))
+        if then < _FEW or size * once <= _PATCHES * math.prod(window.kernel) * channels:
+            return depth
+    return window.dims

@@ -17,7 +17,7 @@ _CONVOLUTIONS = (torch.nn.functional.conv1d, torch.nn.functional.conv2d, torch.n
 _TURNED = (
     1 << 22
 )  # bytes of patches and results at once, where these are copied into another order: they stay in a cache
-_KEPT = 1 << 26  # and where not: it is only memory
+MOST = 1 << 26  # and where not: it is only memory
 
 # Rows of patches [rows, K], and which output channels they are for, to [rows, those].
 Product = Callable[[Tensor, slice], Tensor]
@@ -55,9 +55,9 @@ class Window(NamedTuple):
         x = x if x.dim() == self.dims + 2 else x[None]
         if self.mode == "zeros" or not any(self.padding):
             return x
-        if x.is_floating_point():
-            return torch.nn.functional.pad(x, self.padding, self.mode)
-        return torch.nn.functional.pad(x.float(), self.padding, self.mode).to(x.dtype)  # of codes torch copies few
+        values = x if x.is_floating_point() else x.float()  # of codes torch copies few
+        padded = torch.nn.functional.pad(values, self.padding, self.mode)
+        return padded.to(x.dtype).contiguous(memory_format=memory_format(x))
 
     def bare(self) -> Window:
         """The same for what `batch` gave."""
@@ -148,7 +148,7 @@ def convolved(x: Tensor, outputs: int, window: Window, product: Product) -> Tens
         return y.reshape(*patches.shape[: 1 + dims], outputs)
 
     pieces = (
-        _pieces(patches, dims, outputs, _TURNED if lies == torch.contiguous_format else _KEPT) if is_plain(x) else []
+        _pieces(patches, dims, outputs, _TURNED if lies == torch.contiguous_format else MOST) if is_plain(x) else []
     )
     if len(pieces) < 2:
         return of(patches).movedim(-1, 1).contiguous(memory_format=lies)

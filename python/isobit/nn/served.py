@@ -28,10 +28,10 @@ def served_with_hooks(by: FakeQuantizer | None) -> FakeQuantizer | None:
     return result
 
 
-def operand_for(layer: Any, input: Tensor) -> Operand:
-    """What comes into a served layer, as its product takes it."""
+def operand_for(layer: Any, input: Tensor, coded: bool) -> Operand:
+    """What comes into a served layer, as its product takes it. coded: codes may come with their scale, row-major."""
     integer = layer.product == "integer"
-    x = Operand.of(layer._modules.get("activation_fake_quantizer"), input, integer)
+    x = Operand.of(layer._modules.get("activation_fake_quantizer"), input, integer and coded)
     if integer and x.scheme is None:
         raise RuntimeError(
             f"{type(layer).__name__}: the activation_fake_quantizer is switched off, or a hook of it returned other values; "
@@ -105,7 +105,7 @@ class ServedFakeQuantizedLinear(torch.nn.Module):
             return of_values(type(self).__name__, partial(ServedFakeQuantizedLinear.forward, self), input, None)
         check_features(self, input, self.in_features)
         w: ServedWeight = member(self, "weight")
-        x, bias = operand_for(self, input), member(self, "bias")
+        x, bias = operand_for(self, input, coded=True), member(self, "bias")
         if self.product in LINEAR:
             return LINEAR[self.product](x.values(), w(), bias)
         codes, scale = member(w, "codes"), member(w, "scale")

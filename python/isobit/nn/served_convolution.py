@@ -56,7 +56,7 @@ class ServedFakeQuantizedConv(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.activation_fake_quantizer = served_with_hooks(input_by)
-        self.product = product_of_patches(scheme_of(input_by), scheme_of(weight_by), exact)
+        self.product = product_of_patches(scheme_of(input_by), scheme_of(weight_by), layer.groups, exact)
         self.weight = ServedKernels(layer.weight, weight_by, torch.int8 if self.product == "integer" else None)
         self.register_buffer("bias", copied(layer.bias))
         for name in _EXTENTS:
@@ -67,7 +67,7 @@ class ServedFakeQuantizedConv(torch.nn.Module):
         check_input(self, input)
         check_channels(self, input, self.in_channels, window.dims)
         window.check(type(self).__name__, input)
-        y = self._convolved(operand_for(self, input), window)
+        y = self._convolved(operand_for(self, input, coded=input.is_contiguous()), window)
         return y if input.dim() == window.dims + 2 else y.squeeze(0)
 
     def _convolved(self, x: Operand, window: Window) -> Tensor:
