@@ -269,14 +269,21 @@ def test_a_converted_layer_follows_bfloat16():
         torch.testing.assert_close(y.float(), convert(layer)(x), rtol=0.1, atol=0.3)
 
 
-def test_what_a_layer_gives_may_be_written_to():
-    for groups in (1, 2):
+@pytest.mark.parametrize("scheme", ("static", "uint8 input", "float8"))
+@pytest.mark.parametrize("shape", ("1x1", "3x3", "groups", "reflect", "line"))
+def test_what_a_layer_gives_may_be_written_to(shape, scheme):
+    _, x = layer_of(shape, scheme)
+    inputs = [x, x[0]] + ([x.contiguous(memory_format=torch.channels_last)] if x.dim() == 4 else [])
+    for given in inputs:
         grads = []
         for relu in (torch.relu, torch.relu_):
-            layer, x = layer_of("groups" if groups > 1 else "3x3")
-            relu(layer(x)).sum().backward()
-            grads.append(layer.weight.grad)
+            layer, _ = layer_of(shape, scheme)
+            leaf = given.clone().requires_grad_()
+            relu(layer(leaf)).sum().backward()
+            grads.append((layer.weight.grad, leaf.grad))
         assert_same(*grads)
+        leaf = given.clone().requires_grad_()
+        torch.relu_(convert(layer)(leaf)).sum().backward()
 
 
 def test_a_first_batch_sets_scales_of_weights_before_it():

@@ -14,10 +14,9 @@ from .._errors import ArgumentError
 from .._transforms import is_plain
 
 _CONVOLUTIONS = (torch.nn.functional.conv1d, torch.nn.functional.conv2d, torch.nn.functional.conv3d)
-_TURNED = (
-    1 << 22
-)  # bytes of patches and results at once, where these are copied into another order: they stay in a cache
-MOST = 1 << 26  # and where not: it is only memory
+# Bytes of patches and results at once: where results are copied into another order, so that they are in a cache then,
+# and where they are not.
+_TURNED, MOST = 1 << 22, 1 << 26
 
 # Rows of patches [rows, K], and which output channels they are for, to [rows, those].
 Product = Callable[[Tensor, slice], Tensor]
@@ -147,9 +146,8 @@ def convolved(x: Tensor, outputs: int, window: Window, product: Product) -> Tens
         y = parts[0] if groups == 1 else torch.cat(parts, 1)
         return y.reshape(*patches.shape[: 1 + dims], outputs)
 
-    pieces = (
-        _pieces(patches, dims, outputs, _TURNED if lies == torch.contiguous_format else MOST) if is_plain(x) else []
-    )
+    most = _TURNED if lies == torch.contiguous_format else MOST
+    pieces = _pieces(patches, dims, outputs, most) if is_plain(x) else []
     if len(pieces) < 2:
         return of(patches).movedim(-1, 1).contiguous(memory_format=lies)
     y = None
