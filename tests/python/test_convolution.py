@@ -50,9 +50,24 @@ def test_a_layer_has_one_result_trained_and_served(shape, scheme):
     assert served.weight.shape == layer.weight.shape and served.weight.dtype == layer.weight.dtype
     loose = copy.deepcopy(layer)
     loose.exact = False
-    torch.testing.assert_close(loose(x), torch_value)  # torch's bits depend on how weights lie
+    torch.testing.assert_close(loose(x), torch_value)  # torch's bits differ where a gradient is wanted
     assert convert(loose).product == "torch"
     torch.testing.assert_close(convert(loose)(x), torch_value.detach())
+    assert convert(loose)(x).stride() == torch_value.stride()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_layer_of_another_has_its_parameters(shape):
+    layer, x = layer_of(shape)
+    layer(x), layer.eval()
+    fakes = {name: fake for name, fake in layer.named_children() if fake is not None}
+    dims = layer.weight.dim() - 2
+    plain = getattr(torch.nn, f"Conv{dims}d")(C, OUT, **SHAPES[shape][1]).eval()
+    plain.load_state_dict(layer.state_dict(), strict=False)
+    for made in (KINDS[dims].from_conv(plain, **fakes), KINDS[dims].from_conv(layer, **fakes)):
+        assert not made.training and made.weight.device.type == "cpu"
+        assert_same(made(x), layer(x))
+    assert KINDS[dims].from_conv(plain).weight is plain.weight
 
 
 @pytest.mark.parametrize("scheme", ("static", "dynamic", "uint8 input", "int4", "float8"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -53,6 +53,14 @@ class _FakeQuantizedConv(torch.nn.modules.conv._ConvNd):
         if weight is not None:
             weight.expect(self.weight.shape)
 
+    @classmethod
+    def from_conv(cls, conv: Any, **keywords: Any) -> Self:
+        """The layer with the parameters of another, which it shares."""
+        extents = conv.stride, conv.padding, conv.dilation, conv.groups, conv.bias is not None, conv.padding_mode
+        layer = cls(conv.in_channels, conv.out_channels, conv.kernel_size, *extents, "meta", **keywords)
+        layer.weight, layer.bias = conv.weight, conv.bias
+        return layer.train(conv.training)
+
     def forward(self, input: Tensor) -> Tensor:
         owner, window = type(self).__name__, Window.of(self)
         check_input(self, input)
@@ -88,7 +96,8 @@ class FakeQuantizedConv2d(_FakeQuantizedConv, torch.nn.Conv2d):
     ``forward(input)``: float [N, C, H, W] or [C, H, W] to [N, out_channels, ...] of input's dtype, channels last where
     input is (then nothing is copied but patches); within autocast, products of values have autocast's. Gradients are those
     of a convolution of the fake-quantized input and weight: for each place in the kernel that of a linear layer, of
-    16-bit types in float32; the input's are added up place by place. They can be differentiated once.
+    16-bit types in float32; the input's are added up place by place. They can be differentiated once. Exact convolutions of
+    single channels (groups=in_channels) take several times torch's time.
     ``served()``, and convert, keep the weight as codes, with the bits of eval mode."""
 
 

@@ -20,7 +20,7 @@ from ._convolution_gradient import straight_through
 from ._fake_quantizer import FakeQuantizer
 from ._linear import Operand
 from ._modules import check_channels, check_input, leaf
-from ._window import Window, as_kernels, as_rows
+from ._window import Window, as_kernels, as_rows, memory_format
 from .served import operand_for, served_with_hooks
 from .served_weight import ServedWeight, copied, scheme_of
 
@@ -84,7 +84,7 @@ class ServedFakeQuantizedConv(torch.nn.Module):
             return straight_through(window.batch(x.widest().values()), w.values(wide), None, value, bare)
         values = window.batch(x.values())
         if self.product == "torch":
-            return bare.by_torch(values, w(), bias)
+            return bare.by_torch(values, w().clone(memory_format=memory_format(values)), bias)  # torch asks how it lies
         if self.product == "float":
             values, rows, bias = narrowed(values, w.rows_of(w.dtype), bias)
             value = float_convolution(values.detach(), rows, bias, bare)
