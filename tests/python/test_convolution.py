@@ -21,7 +21,7 @@ def by_integers(layer, served, x):
     codes = fake.scheme.quantize(x, scale, None, torch.int8)
     kernel = layer.kernel_size
     weight = served.weight.codes.reshape(OUT, *kernel, -1).movedim(-1, 1)
-    acc = of_torch(layer, codes.double(), weight.double(), None)  # exact
+    acc = of_torch(layer, codes.double(), weight.double(), None) + 0.0  # exact; integers have no -0
     kind = torch.promote_types(x.dtype, torch.float32)
     w_scale = served.weight.scale.reshape(-1).expand(OUT).to(kind)
     y = acc.to(kind) * (scale.reshape(()).to(kind) * w_scale).reshape(-1, *[1] * len(kernel))
