@@ -249,7 +249,7 @@ def test_codes_and_their_parameters_are_the_references():
     assert torch.equal(isobit.quantize_per_channel(x, scales, zeros, 0, -128, 127, torch.int8), codes)
 
 
-@pytest.mark.parametrize("name", ("Linear", "QuantizedLinear", "FakeQuantizedLinear", "WeightOnlyLinear", "Embedding", "EmbeddingBag", "FakeQuantizedEmbedding", "FakeQuantizedEmbeddingBag"))  # fmt: skip
+@pytest.mark.parametrize("name", ("Linear", "QuantizedLinear", "FakeQuantizedLinear", "WeightOnlyLinear", "FakeQuantizedConv1d", "FakeQuantizedConv2d", "FakeQuantizedConv3d", "Embedding", "EmbeddingBag", "FakeQuantizedEmbedding", "FakeQuantizedEmbeddingBag"))  # fmt: skip
 def test_a_signature_begins_with_torchs(name):
     """For help(), type checkers, and programs that look for an argument as torch.nn.utils.skip_init does for device."""
     ours = getattr(nn, name)

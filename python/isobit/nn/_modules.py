@@ -96,3 +96,12 @@ def check_features(module: torch.nn.Module, x: Any, features: int) -> None:
         raise TypeError(f"{owner}: input must be a Tensor, not {type(x).__name__}")
     if x.dim() == 0 or x.shape[-1] != features:
         raise ArgumentError(f"{owner}: input has shape {list(x.shape)}; want [..., {features}]")
+
+
+def check_channels(module: torch.nn.Module, x: Tensor, channels: int, dims: int) -> None:
+    """Raises where x is not an input of a convolution over so many dimensions."""
+    if x.dim() not in (dims + 1, dims + 2) or x.shape[-dims - 1] != channels:
+        want = f"[{channels}, {', '.join('DHW'[-dims:] if dims > 1 else 'L')}]"
+        raise ArgumentError(
+            f"{type(module).__name__}: input has shape {list(x.shape)}; want {want}, or a batch of such, [N, {want[1:]}"
+        )

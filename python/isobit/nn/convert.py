@@ -27,6 +27,8 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
     trained or not. RuntimeError, as for a wrong shape, where its codes have another dtype, or, as far as the state has
     metadata (torch.save and torch.load keep it), stand for other values: other bounds, groups or float8.
 
+    Convolutions become a ServedFakeQuantizedConv each; a BatchNorm stays one, as it was trained.
+
     Raises, before a part is replaced: ValueError for a part whose weight a hook computes anew for each forward (pruning,
     the old weight_norm), or changes its values after they were fake-quantized (such a forward hook is called once more
     to see), or has codes of more than 8 bits; TypeError for a part with a forward that its served form would not have,
@@ -44,6 +46,10 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
                activation_fake_quantizer.scale and zero_point; then
                weight_only_linear x=f32[M,K] weight=s4[N,K] group_size=G: weight.codes, weight.scale and zero_point as
                [N, ceil(K/G)], G being K where a row has one scale
+    of patches those of a ServedFakeQuantizedConv: the same for rows that the caller copies, with 0 around x (after
+               quantization): for each position the places of the kernel in order, the C / groups channels of each together, so
+               that K is their product. Of groups, each has its channels of x and its N / groups rows of weight.codes, of
+               weight.scale and of bias
     embedding  weight_only_embedding_bag weight=s4[V,D] indices=i64[M,1] group_size=G mode=sum: weight.codes and so on
     =========  ============================================================================================
 

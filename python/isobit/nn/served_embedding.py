@@ -15,7 +15,7 @@ from ..ops.embedding_bag import unnested
 from ._buffers import member
 from ._fake_quantizer import FakeQuantizer
 from ._modules import leaf
-from .served import ServedWeight
+from .served_weight import ServedWeight
 
 _INDICES = (torch.int32, torch.int64)
 

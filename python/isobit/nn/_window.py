@@ -1,0 +1,175 @@
+"""Where the kernel of a convolution looks: patches of its input, and what their gradients are added up to."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from .._errors import ArgumentError
+from .._transforms import is_plain
+
+_CONVOLUTIONS = (torch.nn.functional.conv1d, torch.nn.functional.conv2d, torch.nn.functional.conv3d)
+# Bytes of patches and results at once: where results are copied into another order, so that they are in a cache then,
+# and where they are not.
+_TURNED, MOST = 1 << 22, 1 << 26
+
+# Rows of patches [rows, K], and which output channels they are for, to [rows, those].
+Product = Callable[[Tensor, slice], Tensor]
+
+
+class Window(NamedTuple):
+    """A convolution's extents, an element a dimension. padding is as torch.nn.functional.pad takes it: from the last
+    dimension, before and after each; mode is torch's padding_mode."""
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+    mode: str = "zeros"
+
+    @classmethod
+    def of(cls, layer: Any) -> Self:
+        """That of a layer with the attributes of torch's."""
+        kernel, dilation, given = layer.kernel_size, layer.dilation, layer.padding
+        padding: list[int] = []
+        for i in reversed(range(len(kernel))):
+            total = dilation[i] * (kernel[i] - 1) if given == "same" else 0 if given == "valid" else 2 * given[i]
+            padding += [total // 2, total - total // 2]
+        return cls(
+            tuple(kernel), tuple(layer.stride), tuple(padding), tuple(dilation), layer.groups, layer.padding_mode
+        )
+
+    @property
+    def dims(self) -> int:
+        return len(self.kernel)
+
+    def batch(self, x: Tensor) -> Tensor:
+        """x as a batch of images with their padding, if that is not of zeros."""
+        x = x if x.dim() == self.dims + 2 else x[None]
+        if self.mode == "zeros" or not any(self.padding):
+            return x
+        values = x if x.is_floating_point() else x.float()  # of codes torch copies few
+        padded = torch.nn.functional.pad(values, self.padding, self.mode)
+        return padded.to(x.dtype).contiguous(memory_format=memory_format(x))
+
+    def bare(self) -> Window:
+        """The same for what `batch` gave."""
+        return self if self.mode == "zeros" else self._replace(padding=(0,) * len(self.padding), mode="zeros")
+
+    def check(self, owner: str, x: Tensor) -> None:
+        """Raises where the kernel does not fit into an input with this padding."""
+        extents = x.shape[-self.dims :]
+        padded = [e + a + b for e, a, b in zip(extents, self.padding[-2::-2], self.padding[::-2], strict=True)]
+        if any(e < d * (k - 1) + 1 for e, d, k in zip(padded, self.dilation, self.kernel, strict=True)):
+            reach = [d * (k - 1) + 1 for d, k in zip(self.dilation, self.kernel, strict=True)]
+            raise ArgumentError(
+                f"{owner}: input has shape {list(x.shape)}, {padded} with its padding; want at least {reach}, as far "
+                "as the kernel reaches"
+            )
+
+    def by_torch(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """torch's convolution of a batch, whose bits are torch's."""
+        before, after = self.padding[-2::-2], self.padding[::-2]
+        if before != after:
+            x, before = torch.nn.functional.pad(x, self.padding), (0,) * self.dims
+        convolve = _CONVOLUTIONS[self.dims - 1]
+        return convolve(x, weight, bias, self.stride, before, self.dilation, self.groups)
+
+    def padded(self, x: Tensor) -> Tensor:
+        """x [N, C, ...] with its zeros around, as [N, ..., C] in that order, so that patches are of long runs."""
+        y = x.movedim(1, -1)
+        if any(self.padding):
+            y = torch.nn.functional.pad(y, (0, 0, *self.padding))
+        return y.contiguous()
+
+    def patches(self, x: Tensor) -> Tensor:
+        """The patches of what `padded` gave: a view [N, *positions, *kernel, C]."""
+        for i, (kernel, stride, dilation) in enumerate(zip(self.kernel, self.stride, self.dilation, strict=True), 1):
+            x = x.unfold(i, dilation * (kernel - 1) + 1, stride)
+            x = x if dilation == 1 else x[..., ::dilation]
+        return x.movedim(1 + self.dims, -1)
+
+    def places(self) -> Iterator[tuple[int, ...]]:
+        """The places in a kernel, in order."""
+        return itertools.product(*map(range, self.kernel))
+
+    def seen_from(self, offset: tuple[int, ...], x: Tensor, positions: tuple[int, ...]) -> Tensor:
+        """The elements [N, *positions, C] of what `padded` gave that one place in the kernel meets."""
+        for i, (at, stride, dilation) in enumerate(zip(offset, self.stride, self.dilation, strict=True)):
+            start = at * dilation
+            x = x[(slice(None),) * (1 + i) + (slice(start, start + stride * (positions[i] - 1) + 1, stride),)]
+        return x
+
+    def inside(self, x: Tensor) -> Tensor:
+        """What `padded` gave, or its gradient, without the zeros around."""
+        for i, (before, after) in enumerate(zip(self.padding[-2::-2], self.padding[::-2], strict=True), 1):
+            x = x.narrow(i, before, x.shape[i] - before - after)
+        return x
+
+
+def as_rows(weight: Tensor) -> Tensor:
+    """A weight [O, C, *kernel] as [O, K], in the order of patches: each place in the kernel has its channels together."""
+    return weight.movedim(1, -1).flatten(1)
+
+
+def as_kernels(rows: Tensor, kernel: tuple[int, ...]) -> Tensor:
+    """The other way."""
+    places = math.prod(kernel)
+    return rows.reshape(rows.shape[0], *kernel, rows.shape[1] // places).movedim(-1, 1)
+
+
+def memory_format(x: Tensor) -> torch.memory_format:
+    """That of a result for x: channels last for such, as torch's."""
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(x.dim(), torch.contiguous_format)
+    return last if not x.is_contiguous() and x.is_contiguous(memory_format=last) else torch.contiguous_format
+
+
+def convolved(x: Tensor, outputs: int, window: Window, product: Product) -> Tensor:
+    """The convolution of x [N, C, ...] with a product of patches, [N, outputs, ...]."""
+    lies, dims, groups = memory_format(x), window.dims, window.groups
+    patches = window.patches(window.padded(x))
+    own, each = patches.shape[-1] // groups, outputs // groups
+
+    def of(patches: Tensor) -> Tensor:
+        rows = math.prod(patches.shape[: 1 + dims])
+        parts = []
+        for g in range(groups):
+            some = patches if groups == 1 else patches[..., g * own : (g + 1) * own]
+            some = some.reshape(rows, math.prod(some.shape[1 + dims :]))
+            parts.append(product(some, slice(g * each, (g + 1) * each)))
+        y = parts[0] if groups == 1 else torch.cat(parts, 1)
+        return y.reshape(*patches.shape[: 1 + dims], outputs)
+
+    most = _TURNED if lies == torch.contiguous_format else MOST
+    pieces = _pieces(patches, dims, outputs, most) if is_plain(x) else []
+    if len(pieces) < 2:
+        return of(patches).movedim(-1, 1).contiguous(memory_format=lies)
+    y = None
+    for at in pieces:
+        part = of(patches[at])
+        if y is None:
+            y = part.new_empty(patches.shape[0], outputs, *patches.shape[1 : 1 + dims])
+            y = torch.empty_like(y, memory_format=lies)
+        y.movedim(1, -1)[at].copy_(part)
+    assert y is not None
+    return y
+
+
+def _pieces(patches: Tensor, dims: int, outputs: int, most: int) -> list[Any]:
+    """Parts of patches that are worth a copy each: some images, or some lines of one. No bit depends on them."""
+    images, lines = patches.shape[:2]
+    row = math.prod(patches.shape[1 + dims :]) * patches.itemsize + outputs * 4
+    line = max(math.prod(patches.shape[2 : 1 + dims]) * row, 1)
+    if line * lines * images <= most:
+        return []
+    step = most // (line * lines)
+    if step:
+        return [(slice(n, n + step),) for n in range(0, images, step)]
+    step = max(most // line, 1)
+    return [(slice(n, n + 1), slice(i, i + step)) for n in range(images) for i in range(0, lines, step)]
