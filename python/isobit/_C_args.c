@@ -195,7 +195,8 @@ static int fill(call *c, int i, PyObject *o) {
 int take(call *c, int i, PyObject *o) {
   int failed = fill(c, i, o);
   if (!c->strict) {
-    int ask = !failed && i && !c->recorded; /* the first was asked at once */
+    int constant = i < c->op->n_in && (c->constant || c->op->tensors[i].constant);
+    int ask = !failed && i && !c->recorded && !constant; /* the first was asked at once */
     int differentiated = ask ? wants_gradient(o, &c->args[i].t) : 0;
     if (failed || differentiated) {
       PyErr_Clear();

@@ -29,6 +29,7 @@ typedef struct {
   int optional;
   int cast; /* torch's autocast may convert it, where it has 16 bits */
   int number; /* whether a Python number may stand for it: NO_NUMBER, ... */
+  int constant; /* no gradient reaches it */
   /* outputs */
   int dtype_rule, dtype_index; /* DTYPE_FIXED: an index into torch.dtypes */
   int wanted_by; /* the bool attribute that says whether it is wanted, or -1 */
@@ -77,6 +78,7 @@ typedef struct {
   int strict, missed; /* missed: answer NotImplemented */
   int differentiated; /* ... since a gradient is wanted */
   int recorded; /* within autograd's function: gradients and modes were asked for, and none is */
+  int constant; /* its results carry no gradient */
   int only_check; /* nothing is computed */
   int only_shapes; /* tensors have no memory */
   int transposed; /* input 1 is a matrix, of which the transpose is meant */

@@ -34,7 +34,7 @@ def _define(name: str) -> tuple[Op, Op]:
         f"choose_qparams_{name}(Tensor input, {schema}int quant_min, int quant_max, bool symmetric=True, float eps=0.)"
         " -> (Tensor, Tensor)",
         f"choose_qparams_{plan}",
-        "x[]",
+        "x[]^",
         f"{attribute}qmin:i qmax:i symmetric:b eps:f",
         *parameters,
     )
@@ -42,7 +42,7 @@ def _define(name: str) -> tuple[Op, Op]:
         f"quantize_{name}_dynamic(Tensor input, {schema}int quant_min, int quant_max, ScalarType dtype, "
         "bool symmetric=True, float eps=0.) -> (Tensor, Tensor, Tensor)",
         f"dynamic_quantize_{plan}",
-        "x[]",
+        "x[]^",
         f"{attribute}qmin:i qmax:i dtype:d symmetric:b eps:f",
         "q = x : dtype",
         parameters[0],
@@ -106,12 +106,17 @@ def choose(
     name: str, x: Tensor, where: tuple[Any, ...], symmetric: bool, eps: float, *bounds: int
 ) -> tuple[Tensor, Tensor]:
     """Scale and zero point by the plan, for codes of any range."""
-    return _OPS[name][0](x.detach(), *where, *bounds, symmetric, eps)
+    return _constant(_OPS[name][0], x, *where, *bounds, symmetric, eps)
 
 
 def choose_and_quantize(name: str, x: Tensor, *attributes: Any) -> tuple[Tensor, Tensor, Tensor | None]:
     """Codes, their scale and zero point by the plan."""
-    op = _OPS[name][1]
+    y: tuple[Tensor, Tensor, Tensor | None] = _constant(_OPS[name][1], x, *attributes)
+    return y
+
+
+def _constant(op: Op, x: Tensor, *attributes: Any) -> Any:
+    """The call; past torch's dispatcher no detached tensor is needed."""
     y = NotImplemented if is_dynamo_compiling() else op.fast(x, *attributes)
     return op.dispatch(x.detach(), *attributes) if y is NotImplemented else y
 
