@@ -32,12 +32,14 @@ _NAMES = {
 def _backward_of(op: Op) -> Any:
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
         tensors, attributes = saved_values(ctx), ctx.attributes
-        of_x, of_scale, of_zero_point = wants = ctx.needs_input_grad[:3]
-        calls = [wants]
+        first, code = (grad_output, *tensors, *attributes[:-1]), attributes[-1]
+        of_x, of_scale, of_zero_point = ctx.needs_input_grad[:3]
         if of_x and (of_scale or of_zero_point) and _lies_apart(tensors[0]):
-            calls = [(True, False, False), (False, of_scale, of_zero_point)]
-        each = [op(grad_output, *tensors, *attributes[:-1], *wanted, attributes[-1]) for wanted in calls]
-        return (each[0][0], *each[-1][1:], *[None] * len(attributes))
+            of_parameters = op(*first, False, of_scale, of_zero_point, code)[1:]
+            grads = (op(*first, True, False, False, code)[0], *of_parameters)
+        else:
+            grads = op(*first, of_x, of_scale, of_zero_point, code)
+        return (*grads, *[None] * len(attributes))
 
     return backward
 
