@@ -69,6 +69,7 @@ def _vmap(op: Op, name: str) -> None:
 
 
 _OPS = {name: _define(name) for name in _GROUPINGS}
+_SIGNED = [dtype for dtype, (least, _) in RANGES.items() if least]
 
 
 def block_list(block_size: Any) -> Any:
@@ -197,7 +198,7 @@ def choose_qparams_per_token(input: Tensor, dtype: torch.dtype, *, eps: float = 
 
     As ``torch.ops.quantized_decomposed.choose_qparams_per_token``, which instead keeps max|input| from
     falling below 1e-5, differentiates the scale, and answers float zero points."""
-    check_code_dtype("choose_qparams_per_token", dtype, [d for d, (least, _) in RANGES.items() if least])
+    check_code_dtype("choose_qparams_per_token", dtype, _SIGNED)
     return _choose("per_token", input, (), dtype, True, None, None, eps)
 
 
