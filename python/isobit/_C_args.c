@@ -229,3 +229,40 @@ int take_input(call *c, int i, PyObject *o) {
   }
   return take(c, i, o) || is_cast(c, i) ? -1 : 0;
 }
+
+/* ---- products of more dimensions than two ---- */
+
+/* A tensor of so many dimensions, of which the first stands for all that are left over. Its extents and strides go to
+ * space: 0, or -1 where no one stride leads through these. */
+static int fold(DLTensor *t, int rank, int64_t *space) {
+  int kept = t->ndim - rank + 1; /* the first dimension that stays as it is */
+  int64_t n = 1, step = 0;
+  if (!t->strides) return -1;
+  for (int i = kept - 1; i >= 0; i--) {
+    if (t->shape[i] == 1) continue;
+    if (n == 1)
+      step = t->strides[i];
+    else if (t->strides[i] != step * n)
+      return -1;
+    n *= t->shape[i];
+  }
+  space[0] = n;
+  space[rank] = step;
+  memcpy(space + 1, t->shape + kept, (size_t)(rank - 1) * sizeof *space);
+  memcpy(space + rank + 1, t->strides + kept, (size_t)(rank - 1) * sizeof *space);
+  t->ndim = rank;
+  t->shape = space;
+  t->strides = space + rank;
+  return 0;
+}
+
+/* In Python, a view of each and one of the result take longer than a small product. */
+int fold_rows(call *c) {
+  DLTensor *x = &c->args[0].t, *w = &c->args[1].t;
+  int rank = w->ndim == 2 ? 2 : 3;
+  if (c->strict || w->ndim < 2 || x->ndim < 1 || (x->ndim == rank && w->ndim <= 3)) return 0;
+  int is_pair = x->ndim == w->ndim && memcmp(x->shape, w->shape, (size_t)(w->ndim - 2) * sizeof *w->shape) == 0;
+  c->missed = (rank == 3 && (!is_pair || fold(w, rank, c->folded[1]))) || fold(x, rank, c->folded[0]) ||
+              fold(&c->args[c->op->n_in].t, rank, c->folded[2]);
+  return c->missed ? -1 : 0;
+}

@@ -77,7 +77,7 @@ static int prepare(call *c, PyObject *const *args, Py_ssize_t nargs) {
     if (read_attribute(c, i, args[o->n_in + i])) return -1;
   for (int i = o->n_in, at = o->n_in + o->n_attr; i < c->n; i++, at++)
     if (make_output(c, i, at < nargs ? args[at] : NULL)) return -1;
-  return 0;
+  return o->tensors[0].rows ? fold_rows(c) : 0;
 }
 
 static PyObject *results(call *c) {
@@ -236,8 +236,8 @@ static int mark(marked_name to, const char *name) {
 static int define_input(op *o, int i, PyObject *from) {
   op_tensor *t = &o->tensors[i];
   int codes;
-  if (!PyArg_ParseTuple(from, "sppippp", &t->name, &t->in_text, &t->optional, &t->number, &codes, &t->cast,
-                        &t->constant))
+  if (!PyArg_ParseTuple(from, "sppipppp", &t->name, &t->in_text, &t->optional, &t->number, &codes, &t->cast,
+                        &t->constant, &t->rows))
     return -1;
   if (codes) o->coded = i;
   return mark(t->marked, t->name);
