@@ -42,8 +42,13 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         y = NotImplemented
         if other.dim() == 2:
             y = direct_rows(input, other, None)
+        elif other.dim() == 1 and input.dim():
+            y = direct_matrices(input, other[:, None], None, transposed=False)
+            y = y if y is NotImplemented else shaped(y, input.shape[:-1])
         elif input.dim() == other.dim() > 2:
             y = attempt(OP.direct, input, other, None)
+            if y is NotImplemented and input.shape[:-2] == other.shape[:-2]:  # which may lie apart: they are copied
+                y = attempt(product, input, other)
         if y is not NotImplemented:
             return y
     if has_rows(input) and type(other) in KINDS and other.dim() == 2:
