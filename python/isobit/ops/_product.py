@@ -146,8 +146,9 @@ def _transposed_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     input, weight = ctx.saved_tensors
     wanted = asked(ctx, grad)
     grad_input = product(grad, weight) if wanted[0] else None
-    grad_weight = product(as_matrix(grad).t(), as_matrix(input)) if wanted[1] else None
-    return grad_input, grad_weight, row_sums(as_matrix(grad), ctx.bias_type) if wanted[2] else None
+    grad = as_matrix(grad)
+    grad_weight = product(grad.t(), as_matrix(input)) if wanted[1] else None
+    return grad_input, grad_weight, row_sums(grad, ctx.bias_type) if wanted[2] else None
 
 
 _C.set_function(
