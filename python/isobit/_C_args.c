@@ -256,13 +256,36 @@ static int fold(DLTensor *t, int rank, int64_t *space) {
   return 0;
 }
 
+/* Parameters of the rows of the input before them, in that one's dimensions, the last of which may be 1, as a list. */
+static int fold_parameters(call *c, int i) {
+  DLTensor *t = &c->args[i].t, *of = &c->args[i - 1].t;
+  int rows = of->ndim - 1;
+  if (t->ndim != rows && !(t->ndim == rows + 1 && t->shape[rows] == 1)) return -1;
+  if (rows < 0 || memcmp(t->shape, of->shape, (size_t)rows * sizeof *t->shape) != 0) return -1;
+  return t->ndim == 1 ? 0 : fold(t, 1, c->folded[i]);
+}
+
+/* Both factors, the second of which is input w, and the output. */
+static int fold_factors(call *c, int w) {
+  DLTensor *x = &c->args[0].t, *other = &c->args[w].t;
+  int rank = other->ndim == 2 ? 2 : 3, out = c->op->n_in;
+  if (x->ndim < 1 || other->ndim < 2 || (x->ndim == rank && other->ndim <= 3)) return 0;
+  if (rank == 3) {
+    size_t before = (size_t)(other->ndim - 2) * sizeof *other->shape;
+    if (x->ndim != other->ndim || memcmp(x->shape, other->shape, before) != 0) return -1;
+    if (fold(other, rank, c->folded[w])) return -1;
+  }
+  return fold(x, rank, c->folded[0]) || fold(&c->args[out].t, rank, c->folded[out]) ? -1 : 0;
+}
+
 /* In Python, a view of each and one of the result take longer than a small product. */
 int fold_rows(call *c) {
-  DLTensor *x = &c->args[0].t, *w = &c->args[1].t;
-  int rank = w->ndim == 2 ? 2 : 3;
-  if (c->strict || w->ndim < 2 || x->ndim < 1 || (x->ndim == rank && w->ndim <= 3)) return 0;
-  int is_pair = x->ndim == w->ndim && memcmp(x->shape, w->shape, (size_t)(w->ndim - 2) * sizeof *w->shape) == 0;
-  c->missed = (rank == 3 && (!is_pair || fold(w, rank, c->folded[1]))) || fold(x, rank, c->folded[0]) ||
-              fold(&c->args[c->op->n_in].t, rank, c->folded[2]);
+  int w = 0;
+  if (c->strict) return 0;
+  for (int i = 1; i < c->op->n_in && !c->missed; i++) {
+    if (c->op->tensors[i].in_text && !w) w = i;
+    if (c->op->tensors[i].per_row) c->missed = fold_parameters(c, i) < 0;
+  }
+  if (!c->missed) c->missed = fold_factors(c, w) < 0;
   return c->missed ? -1 : 0;
 }

@@ -236,8 +236,8 @@ static int mark(marked_name to, const char *name) {
 static int define_input(op *o, int i, PyObject *from) {
   op_tensor *t = &o->tensors[i];
   int codes;
-  if (!PyArg_ParseTuple(from, "sppipppp", &t->name, &t->in_text, &t->optional, &t->number, &codes, &t->cast,
-                        &t->constant, &t->rows))
+  if (!PyArg_ParseTuple(from, "sppippppp", &t->name, &t->in_text, &t->optional, &t->number, &codes, &t->cast,
+                        &t->constant, &t->rows, &t->per_row))
     return -1;
   if (codes) o->coded = i;
   return mark(t->marked, t->name);

@@ -30,7 +30,8 @@ typedef struct {
   int cast; /* torch's autocast may convert it, where it has 16 bits */
   int number; /* whether a Python number may stand for it: NO_NUMBER, ... */
   int constant; /* no gradient reaches it */
-  int rows; /* of other numbers of dimensions than the op has: see fold_rows */
+  int rows; /* a product's, of other numbers of dimensions than the op has: see fold_rows */
+  int per_row; /* ... one for each row of the input before it */
   /* outputs */
   int dtype_rule, dtype_index; /* DTYPE_FIXED: an index into torch.dtypes */
   int wanted_by; /* the bool attribute that says whether it is wanted, or -1 */
@@ -90,7 +91,7 @@ typedef struct {
   PyObject *made[MAX_ARGS]; /* new references to outputs */
   int64_t extents[MAX_ARGS][MAX_RANK]; /* where only_shapes or transposed */
   int64_t strides[2]; /* where transposed */
-  int64_t folded[3][6]; /* extents and strides of what fold_rows changed */
+  int64_t folded[MAX_ARGS][6]; /* extents and strides of what fold_rows changed */
 } call;
 
 /* _C_args.c and _C_output.c: each 0, or -1 with an exception or, in a fast call, with missed set */

@@ -9,7 +9,7 @@ import pytest
 import torch
 from isobit import _C
 
-X = ("x", True, False, 0, False, False, False, False)
+X = ("x", True, False, 0, *[False] * 5)
 Y = ("y", False, 0, 0, -1, True, -1, ())
 BAD = {
     "no inputs": ((), (), (Y,)),

@@ -77,6 +77,26 @@ def test_rows_in_any_number_of_dimensions(name):
         assert torch.equal(y, f(folded(x, 2), codes, scale, None, bias, group_size=4).reshape(shape))
 
 
+@pytest.mark.parametrize("name", [*ROWS, *UNEVEN])
+def test_codes_of_rows_and_their_scales_in_any_number_of_dimensions(name):
+    op, x = OPS["quantized_linear_codes"], (10 * {**ROWS, **UNEVEN}[name]).to(torch.int8)
+    w, bias = torch.randint(-8, 8, (7, x.shape[-1]), dtype=torch.int8), randn(7)
+    rows, w_scale = x.shape[:-1], torch.rand(7)
+    x_scale = torch.rand(rows)
+    expected = op.run(folded(x, 2), x_scale.flatten(), w, w_scale, bias, torch.float32).reshape(*rows, 7)
+    for scale in (x_scale, x_scale[..., None], torch.stack([x_scale] * 2, -1)[..., 1]):
+        for of_w in (w_scale, w_scale[:, None]):
+            args = scale, w, of_w, bias, torch.float32
+            y = op.fast(x, *args)
+            assert name in UNEVEN if y is NotImplemented else torch.equal(y, expected)
+            assert torch.equal(isobit.quantized_linear_codes(x, *args), expected)
+    wrong = torch.rand(*rows, 2), torch.rand(*rows, 1, 1), torch.rand(math.prod(rows) + 1), torch.rand(1, *rows)
+    for scale in wrong:
+        if scale.shape not in (rows, (*rows, 1)):
+            assert op.fast(x, scale, w, w_scale, bias, torch.float32) is NotImplemented
+    assert op.fast(x, x_scale, w, torch.rand(1, 7), bias, torch.float32) is NotImplemented
+
+
 @pytest.mark.parametrize("name", [*PAIRS, *UNEVEN_PAIRS])
 def test_pairs_in_any_number_of_dimensions(name):
     x, w = {**PAIRS, **UNEVEN_PAIRS}[name]
