@@ -195,7 +195,8 @@ static int fill(call *c, int i, PyObject *o) {
 int take(call *c, int i, PyObject *o) {
   int failed = fill(c, i, o);
   if (!c->strict) {
-    int ask = !failed && i && !c->recorded; /* the first was asked at once */
+    int constant = i < c->op->n_in && (c->constant || c->op->tensors[i].constant);
+    int ask = !failed && i && !c->recorded && !constant; /* the first was asked at once */
     int differentiated = ask ? wants_gradient(o, &c->args[i].t) : 0;
     if (failed || differentiated) {
       PyErr_Clear();
@@ -227,4 +228,64 @@ int take_input(call *c, int i, PyObject *o) {
     return c->missed ? -1 : 0;
   }
   return take(c, i, o) || is_cast(c, i) ? -1 : 0;
+}
+
+/* ---- products of more dimensions than two ---- */
+
+/* A tensor of so many dimensions, of which the first stands for all that are left over. Its extents and strides go to
+ * space: 0, or -1 where no one stride leads through these. */
+static int fold(DLTensor *t, int rank, int64_t *space) {
+  int kept = t->ndim - rank + 1; /* the first dimension that stays as it is */
+  int64_t n = 1, step = 0;
+  if (!t->strides) return -1;
+  for (int i = kept - 1; i >= 0; i--) {
+    if (t->shape[i] == 1) continue;
+    if (n == 1)
+      step = t->strides[i];
+    else if (t->strides[i] != step * n)
+      return -1;
+    n *= t->shape[i];
+  }
+  space[0] = n;
+  space[rank] = step;
+  memcpy(space + 1, t->shape + kept, (size_t)(rank - 1) * sizeof *space);
+  memcpy(space + rank + 1, t->strides + kept, (size_t)(rank - 1) * sizeof *space);
+  t->ndim = rank;
+  t->shape = space;
+  t->strides = space + rank;
+  return 0;
+}
+
+/* Parameters of the rows of the input before them, in that one's dimensions, the last of which may be 1, as a list. */
+static int fold_parameters(call *c, int i) {
+  DLTensor *t = &c->args[i].t, *of = &c->args[i - 1].t;
+  int rows = of->ndim - 1;
+  if (t->ndim != rows && !(t->ndim == rows + 1 && t->shape[rows] == 1)) return -1;
+  if (rows < 0 || memcmp(t->shape, of->shape, (size_t)rows * sizeof *t->shape) != 0) return -1;
+  return t->ndim == 1 ? 0 : fold(t, 1, c->folded[i]);
+}
+
+/* Both factors, the second of which is input w, and the output. */
+static int fold_factors(call *c, int w) {
+  DLTensor *x = &c->args[0].t, *other = &c->args[w].t;
+  int rank = other->ndim == 2 ? 2 : 3, out = c->op->n_in;
+  if (x->ndim < 1 || other->ndim < 2 || (x->ndim == rank && other->ndim <= 3)) return 0;
+  if (rank == 3) {
+    size_t before = (size_t)(other->ndim - 2) * sizeof *other->shape;
+    if (x->ndim != other->ndim || memcmp(x->shape, other->shape, before) != 0) return -1;
+    if (fold(other, rank, c->folded[w])) return -1;
+  }
+  return fold(x, rank, c->folded[0]) || fold(&c->args[out].t, rank, c->folded[out]) ? -1 : 0;
+}
+
+/* In Python, a view of each and one of the result take longer than a small product. */
+int fold_rows(call *c) {
+  int w = 0;
+  if (c->strict) return 0;
+  for (int i = 1; i < c->op->n_in && !c->missed; i++) {
+    if (c->op->tensors[i].in_text && !w) w = i;
+    if (c->op->tensors[i].per_row) c->missed = fold_parameters(c, i) < 0;
+  }
+  if (!c->missed) c->missed = fold_factors(c, w) < 0;
+  return c->missed ? -1 : 0;
 }

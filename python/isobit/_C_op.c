@@ -42,6 +42,17 @@ static int run(call *c) {
   return failed;
 }
 
+/* Whether an attribute names a dtype for the result that carries no gradient: integers, and floats of 8 bits. */
+static int is_constant(const op *o, PyObject *const *args) {
+  const op_tensor *t = &o->tensors[o->n_in];
+  if (o->n_out != 1 || t->dtype_rule != DTYPE_OF_ATTRIBUTE) return 0;
+  for (int i = 0; i < torch.n_dtypes; i++) {
+    const torch_dtype *d = &torch.dtypes[i];
+    if (d->object == args[o->n_in + t->dtype_index]) return d->bits < 16 || d->code == kDLInt || d->code == kDLUInt;
+  }
+  return 0;
+}
+
 static int prepare(call *c, PyObject *const *args, Py_ssize_t nargs) {
   const op *o = c->op;
   if (nargs < o->n_in + o->n_attr || nargs > o->n_in + o->n_attr + o->n_out) {
@@ -49,8 +60,10 @@ static int prepare(call *c, PyObject *const *args, Py_ssize_t nargs) {
                  o->n_in + o->n_attr + o->n_out);
     return -1;
   }
+  c->constant = is_constant(o, args);
   if (!c->strict && !c->recorded) {
-    int elsewhere = is_plain(args[0]) ? asks_gradient(args[0]) : 0; /* first, since training comes here twice */
+    int may_ask = !c->constant && !o->tensors[0].constant && is_plain(args[0]);
+    int elsewhere = may_ask ? asks_gradient(args[0]) : 0; /* first, since training comes here twice */
     c->differentiated = elsewhere > 0;
     if (!elsewhere) elsewhere = mode_is_active();
     if (elsewhere) {
@@ -64,7 +77,7 @@ static int prepare(call *c, PyObject *const *args, Py_ssize_t nargs) {
     if (read_attribute(c, i, args[o->n_in + i])) return -1;
   for (int i = o->n_in, at = o->n_in + o->n_attr; i < c->n; i++, at++)
     if (make_output(c, i, at < nargs ? args[at] : NULL)) return -1;
-  return 0;
+  return o->tensors[0].rows ? fold_rows(c) : 0;
 }
 
 static PyObject *results(call *c) {
@@ -223,7 +236,9 @@ static int mark(marked_name to, const char *name) {
 static int define_input(op *o, int i, PyObject *from) {
   op_tensor *t = &o->tensors[i];
   int codes;
-  if (!PyArg_ParseTuple(from, "sppipp", &t->name, &t->in_text, &t->optional, &t->number, &codes, &t->cast)) return -1;
+  if (!PyArg_ParseTuple(from, "sppippppp", &t->name, &t->in_text, &t->optional, &t->number, &codes, &t->cast,
+                        &t->constant, &t->rows, &t->per_row))
+    return -1;
   if (codes) o->coded = i;
   return mark(t->marked, t->name);
 }

@@ -29,6 +29,9 @@ typedef struct {
   int optional;
   int cast; /* torch's autocast may convert it, where it has 16 bits */
   int number; /* whether a Python number may stand for it: NO_NUMBER, ... */
+  int constant; /* no gradient reaches it */
+  int rows; /* a product's, of other numbers of dimensions than the op has: see fold_rows */
+  int per_row; /* ... one for each row of the input before it */
   /* outputs */
   int dtype_rule, dtype_index; /* DTYPE_FIXED: an index into torch.dtypes */
   int wanted_by; /* the bool attribute that says whether it is wanted, or -1 */
@@ -77,6 +80,7 @@ typedef struct {
   int strict, missed; /* missed: answer NotImplemented */
   int differentiated; /* ... since a gradient is wanted */
   int recorded; /* within autograd's function: gradients and modes were asked for, and none is */
+  int constant; /* its results carry no gradient */
   int only_check; /* nothing is computed */
   int only_shapes; /* tensors have no memory */
   int transposed; /* input 1 is a matrix, of which the transpose is meant */
@@ -87,12 +91,14 @@ typedef struct {
   PyObject *made[MAX_ARGS]; /* new references to outputs */
   int64_t extents[MAX_ARGS][MAX_RANK]; /* where only_shapes or transposed */
   int64_t strides[2]; /* where transposed */
+  int64_t folded[MAX_ARGS][6]; /* extents and strides of what fold_rows changed */
 } call;
 
 /* _C_args.c and _C_output.c: each 0, or -1 with an exception or, in a fast call, with missed set */
 int take(call *c, int i, PyObject *o); /* fills args[i] from o */
 void take_shape(call *c, int i, const int64_t *extents, int64_t rank, DLDataType dtype); /* ... of what has no memory */
 int take_input(call *c, int i, PyObject *o);
+int fold_rows(call *c); /* makes operands of a product, of any number of dimensions, matrices or pairs of them */
 int read_attribute(call *c, int i, PyObject *o);
 int make_output(call *c, int i, PyObject *given);
 int count_writes(call *c); /* tells autograd that the given outputs were written */

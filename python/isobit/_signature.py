@@ -8,6 +8,10 @@ inputs    `x[] scale@ zero_point#?`
           #   a Python number may stand for it    !  is written (in place)
           *   codes: their dtype is an attribute of kind m
           ~   autocast may want another type than one of 16 bits
+          ^   no gradient reaches it: one that asks for it is taken as it is
+          /   in direct calls, the first input is multiplied by the next with a [], and what comes before its last
+              dimension is one where that is a matrix, else what both have before the last two
+          |   then one for each row of the input before it, in that one's shape, with a last 1 or without
 attributes `qmin:i axis:i dtype:d`, name and kind:
           i int, f float, b bool, s word, l list of ints   part of the problem
           d dtype of an output, w whether an output is wanted, I int, L ints,
@@ -41,7 +45,7 @@ _INPUT, _LITERAL, _ATTRIBUTE, _AT, _BLOCKS = range(5)  # kinds of a shape's part
 _OF_INPUT, _OF_ATTRIBUTE, _FIXED, _OF_PARAMETERS = range(4)  # rules for a dtype
 
 _END = 1 << 30  # the end of a slice that has none
-_WORD = re.compile(r"(\w+)(\[\])?([@#]?)([?!*~]*)$")
+_WORD = re.compile(r"(\w+)(\[\])?([@#]?)([?!*~^/|]*)$")
 _PART = re.compile(r"(-?\w+)(?:\[(-?\d*):(-?\d*)\])?$")
 _OUTPUT = re.compile(r"(\w+)(\[\])? ([=~]) ([^:]*(?:\[[^\]]*\][^:]*)*) : (\w+)(?: if (!?)(\w+))?$")
 
@@ -62,6 +66,9 @@ class Input(NamedTuple):
     number: int
     codes: bool
     cast: bool  # may be converted within autocast, where it has 16 bits
+    constant: bool  # no gradient reaches it
+    rows: bool  # may have any number of dimensions
+    per_row: bool  # and these as many
     written: bool
 
 
@@ -108,7 +115,7 @@ class Signature:
         for word in inputs.split():
             name, shaped, number, flags = _WORD.match(word).groups()  # type: ignore[union-attr]
             may_be = {"": NO_NUMBER, "#": NUMBER_AS_IS, "@": NUMBER_AS_FLOAT}[number]
-            s.inputs.append(Input(name, bool(shaped), "?" in flags, may_be, *(flag in flags for flag in "*~!")))
+            s.inputs.append(Input(name, bool(shaped), "?" in flags, may_be, *(flag in flags for flag in "*~^/|!")))
         for word in attributes.split():
             name, kind = word.split(":")
             s.attributes.append(Attribute(name, kind[0], kind.endswith("?")))

@@ -9,7 +9,7 @@ import pytest
 import torch
 from isobit import _C
 
-X = ("x", True, False, 0, False, False)
+X = ("x", True, False, 0, *[False] * 5)
 Y = ("y", False, 0, 0, -1, True, -1, ())
 BAD = {
     "no inputs": ((), (), (Y,)),
@@ -172,3 +172,33 @@ def test_what_runs_before_the_op_in_autograds_function_is_differentiated():
     finally:
         sys.setprofile(outer)
     assert y.requires_grad and len(asked) > 3 and all(asked)
+
+
+@pytest.mark.parametrize("dtype", (torch.int8, torch.uint8, torch.int32, torch.uint4, torch.float8_e4m3fn))
+def test_results_that_carry_no_gradient_ask_for_none(dtype):
+    op = isobit._op.OPS["quantize_per_tensor"]
+    x, scale = (torch.tensor(v, requires_grad=True) for v in ([1.0, 2.0], 0.5))
+    rest = None, 0, 7, dtype, "nearest"
+    for values in ((x, scale), (x, 0.5), (x.detach(), scale)):
+        for call in (op.fast, op.direct):
+            codes = call(*values, *rest)
+            assert torch.equal(codes, op.run(x.detach(), 0.5, *rest)) and not codes.requires_grad
+    half = *rest[:3], torch.float16, "nearest"
+    assert op.fast(x, 0.5, *half) is op.fast(x.detach(), scale, *half) is NotImplemented
+    with torch.no_grad():
+        assert not op.fast(x, scale, *half).requires_grad
+
+
+def test_no_gradient_reaches_what_parameters_are_chosen_by():
+    x = torch.tensor([1.0, -3.0], requires_grad=True)
+    for name, rest in (("choose_qparams_per_tensor", ()), ("quantize_per_tensor_dynamic", (torch.int8,))):
+        op = isobit._op.OPS[name]
+        args = -8, 7, *rest, False, 0.0
+        found = op.fast(x, *args)
+        assert all(map(torch.equal, found, op.run(x.detach(), *args))) and not any(t.requires_grad for t in found)
+
+
+def test_an_output_that_asks_for_a_gradient_is_not_written():
+    op, out = isobit._op.OPS["quantize_per_tensor"], torch.zeros(2).to(torch.float8_e4m3fn).requires_grad_()
+    assert op.fast(torch.ones(2), 0.5, None, -8, 7, torch.float8_e4m3fn, "nearest", out) is NotImplemented
+    assert not out.float().any()

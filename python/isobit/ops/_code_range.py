@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
 import torch
 
@@ -18,17 +18,18 @@ RANGES = {
 }
 
 
-def check_code_dtype(op: str, dtype: torch.dtype, known: Sequence[torch.dtype]) -> None:
+def check_code_dtype(op: str, dtype: torch.dtype, known: Collection[torch.dtype] = RANGES) -> None:
     """Raises where a dtype is none of those that are known."""
+    if isinstance(dtype, torch.dtype) and dtype in known:
+        return
     wanted = f"one of {', '.join(map(str, known))}"
     if not isinstance(dtype, torch.dtype):
         raise TypeError(f"{op}: dtype must be {wanted}, not {spell(dtype)}")
-    if dtype not in known:
-        raise ArgumentError(f"{op}: dtype is {dtype}; want {wanted}")
+    raise ArgumentError(f"{op}: dtype is {dtype}; want {wanted}")
 
 
 def code_range(op: str, dtype: torch.dtype, low: int | None = None, high: int | None = None) -> tuple[int, int]:
     """quant_min and quant_max where they are given, else those of dtype."""
-    check_code_dtype(op, dtype, list(RANGES))
+    check_code_dtype(op, dtype)
     least, most = RANGES[dtype]
     return least if low is None else low, most if high is None else high

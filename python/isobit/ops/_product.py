@@ -22,7 +22,7 @@ from .._vmap import Dims, front
 OP = Op(
     "matmul(Tensor input, Tensor other, Tensor? bias) -> Tensor",
     "matmul",
-    "input[] other[] bias?",
+    "input[]/ other[] bias?",
     "",
     "y = input[:-1] other[-1:] : input",
 )
@@ -38,7 +38,7 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _setup_product(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     _setup_context(ctx, inputs, output)
-    ctx.other_is_transposed = _is_transposed(inputs[1])
+    ctx.other_is_transposed, ctx.in_pairs = _is_transposed(inputs[1]), inputs[1].dim() > 2
 
 
 def _is_transposed(t: Tensor) -> bool:
@@ -51,7 +51,13 @@ def _is_transposed(t: Tensor) -> bool:
 
 def as_matrix(t: Tensor) -> Tensor:
     """[..., K] as [rows, K], whatever is 0, and for every kind of vmap."""
-    return t if t.dim() == 2 else t.reshape(math.prod(t.shape[:-1]), t.shape[-1])
+    return _folded(t, 2)
+
+
+def _folded(t: Tensor, rank: int) -> Tensor:
+    """A tensor of so many dimensions, of which the first stands for all that are left over."""
+    kept = t.dim() - rank + 1
+    return t if t.dim() == rank else t.reshape(math.prod(t.shape[:kept]), *t.shape[kept:])
 
 
 _unsafe_view = torch.ops.aten._unsafe_view.default
@@ -71,8 +77,16 @@ def row_sums(grad: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def product(input: Tensor, other: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The product of two matrices, or of each pair of some, and a bias."""
-    return OP.with_gradient(input, other, bias)
+    """The product of two matrices, of each pair of some in any number of dimensions, or of rows in any number of
+    dimensions and a matrix; and a bias."""
+    rank = 2 if other.dim() == 2 else 3  # that the op has
+    if input.dim() == rank:
+        return OP.with_gradient(input, other, bias)
+    y = NotImplemented if is_dynamo_compiling() else _direct(input, other, bias)
+    if y is not NotImplemented:
+        return y
+    pairs = (_folded(input, 3), _folded(other, 3)) if rank == 3 else (as_matrix(input), other)
+    return shaped(product(*pairs, bias), (*input.shape[:-1], other.shape[-1]))
 
 
 def weight_gradient(grad: Tensor, input: Tensor, dtype: torch.dtype) -> Tensor:
@@ -83,14 +97,22 @@ def weight_gradient(grad: Tensor, input: Tensor, dtype: torch.dtype) -> Tensor:
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     input, other = ctx.saved_tensors
     wanted = asked(ctx, grad)
-    grad_input = product(grad, other.transpose(-1, -2)) if wanted[0] else None
+    grad_input = _by_transposed(grad, other) if wanted[0] else None
     grad_other = None
     if wanted[1] and ctx.other_is_transposed:  # so is its gradient, as in torch
-        grad_other = product(grad.t(), input).t()
+        grad_other = product(as_matrix(grad).t(), as_matrix(input)).t()
     elif wanted[1]:
-        grad_other = product(input.transpose(-1, -2), grad)
+        left, right = (input, grad) if ctx.in_pairs else (as_matrix(input), as_matrix(grad))
+        grad_other = product(left.transpose(-1, -2), right)
     grad_bias = row_sums(as_matrix(grad), ctx.bias_type) if wanted[2] else None
     return grad_input, grad_other, grad_bias
+
+
+def _by_transposed(grad: Tensor, other: Tensor) -> Tensor:
+    """The product with the transpose of a matrix, or of each of some. Of one matrix there is a call that needs no view of
+    it, which takes a third of a small product's time."""
+    y = NotImplemented if is_dynamo_compiling() else _transposed(grad, other, None)
+    return product(grad, other.transpose(-1, -2)) if y is NotImplemented else y
 
 
 def _jvp(ctx: Any, input_t: Tensor | None, other_t: Tensor | None, bias_t: Tensor | None) -> Tensor:
@@ -124,7 +146,8 @@ def _transposed_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     input, weight = ctx.saved_tensors
     wanted = asked(ctx, grad)
     grad_input = product(grad, weight) if wanted[0] else None
-    grad_weight = product(grad.t(), input) if wanted[1] else None
+    grad = as_matrix(grad)
+    grad_weight = product(grad.t(), as_matrix(input)) if wanted[1] else None
     return grad_input, grad_weight, row_sums(grad, ctx.bias_type) if wanted[2] else None
 
 
@@ -182,21 +205,24 @@ def direct(op: Op, input: Tensor, *rest: Any) -> Any:
 
 
 def direct_matrices(input: Any, other: Any, bias: Tensor | None, transposed: bool) -> Any:
-    """The direct call of two matrices, of which the second may be transposed first; NotImplemented where there is more
-    to do or to say. It comes before all checks, since it makes most of them itself."""
+    """The direct call of rows and a matrix, which may be transposed first; NotImplemented where there is more to do or to
+    say. It comes before all checks, since it makes most of them itself."""
     if (
         is_dynamo_compiling()
         or type(input) not in KINDS
         or type(other) not in KINDS
-        or input.dim() != 2
+        or input.dim() == 0
         or other.dim() != 2
         or torch._C._is_any_autocast_enabled()
-        or (transposed and is_traced())  # which would record the transpose
     ):
         return NotImplemented
     try:
-        y = _transposed(input, other, bias) if transposed else NotImplemented
-        return _direct(input, other.t() if transposed else other, bias) if y is NotImplemented else y
+        if not transposed:
+            return _direct(input, other, bias)
+        y = _transposed(input, other, bias)
+        if y is NotImplemented and not is_traced():  # which would record the transpose
+            y = _direct(input, other.t(), bias)
+        return y
     except (TypeError, ValueError, RuntimeError):
         return NotImplemented
 

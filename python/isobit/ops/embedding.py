@@ -17,6 +17,7 @@ from .._op import LIBRARY, Op
 from .._out import check_not_inference, write_out
 from .._transforms import has_tangent, wants_gradient
 from .._vmap import Dims, front
+from ._product import KINDS
 from ._sparse import check_unmapped, coalesced, distinct
 
 _FORWARD = Op(
@@ -147,6 +148,14 @@ def padding_row(padding_idx: int | None, rows: int, op: str = "embedding") -> in
     return padding_idx + rows if padding_idx < 0 else padding_idx
 
 
+def _plain_row(padding_idx: Any, weight: Any) -> int | None:
+    """padding_row, where nothing has to be said or asked first; else None."""
+    if type(padding_idx) is not int or type(weight) not in KINDS or weight.dim() != 2:
+        return None
+    rows = weight.size(0)
+    return padding_row(padding_idx, rows) if -rows <= padding_idx < rows else None
+
+
 def embedding(
     input: Tensor,
     weight: Tensor,
@@ -169,8 +178,9 @@ def embedding(
     >>> isobit.embedding(torch.tensor([2, 0]), torch.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])).tolist()
     [[4.0, 5.0], [0.0, 1.0]]
     """
-    if max_norm is None and padding_idx is None and not is_dynamo_compiling():
-        y = _direct(weight, input, -1, scale_grad_by_freq, sparse, out)
+    if max_norm is None and not is_dynamo_compiling():
+        row = -1 if padding_idx is None else _plain_row(padding_idx, weight)
+        y = NotImplemented if row is None else _direct(weight, input, row, scale_grad_by_freq, sparse, out)
         if y is not NotImplemented:
             return y
     if is_jagged(input):

@@ -16,7 +16,7 @@ from .._gradient import ONCE, saved_values, saving
 from .._op import Op
 from .._out import write_out
 from .._vmap import vmap_elementwise
-from ._granularity import GRANULARITIES, code_name, with_scalars, without_zero_point
+from ._granularity import FLOAT8, GRANULARITIES, code_name, with_scalars, without_zero_point
 from .dequantize import Gradients, is_learned
 
 # The public names, and torch's names of the parameters: singular here.
@@ -32,12 +32,14 @@ _NAMES = {
 def _backward_of(op: Op) -> Any:
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Any, ...]:
         tensors, attributes = saved_values(ctx), ctx.attributes
-        of_x, of_scale, of_zero_point = wants = ctx.needs_input_grad[:3]
-        calls = [wants]
+        first, code = (grad_output, *tensors, *attributes[:-1]), attributes[-1]
+        of_x, of_scale, of_zero_point = ctx.needs_input_grad[:3]
         if of_x and (of_scale or of_zero_point) and _lies_apart(tensors[0]):
-            calls = [(True, False, False), (False, of_scale, of_zero_point)]
-        each = [op(grad_output, *tensors, *attributes[:-1], *wanted, attributes[-1]) for wanted in calls]
-        return (each[0][0], *each[-1][1:], *[None] * len(attributes))
+            of_parameters = op(*first, False, of_scale, of_zero_point, code)[1:]
+            grads = (op(*first, True, False, False, code)[0], *of_parameters)
+        else:
+            grads = op(*first, of_x, of_scale, of_zero_point, code)
+        return (*grads, *[None] * len(attributes))
 
     return backward
 
@@ -92,6 +94,11 @@ _OPS = {name: _define(name) for name in GRANULARITIES}
 _per_tensor, _per_channel, _per_token, _per_group, per_block = (_OPS[name][0].direct for name in GRANULARITIES)
 
 
+def direct_code(code_dtype: Any, zero_point: Any) -> str | None:
+    """code_name of 8-bit float codes, where nothing has to be said or made of the zero point first; else None."""
+    return FLOAT8.get(code_dtype) if zero_point is None and isinstance(code_dtype, torch.dtype) else None
+
+
 def dispatched(name: str, code_dtype: torch.dtype | None, out: Tensor | None, *args: Any) -> Tensor:
     """The call where it is not the direct one: gradients, tracing, errors."""
     op = _OPS[name][0]
@@ -132,8 +139,9 @@ def fake_quantize_per_tensor_affine(
     >>> y.tolist(), x.grad.tolist()
     ([0.0, -4.0, 1.0], [1.0, 0.0, 1.0])
     """
-    if code_dtype is None and not is_dynamo_compiling():
-        y = _per_tensor(input, scale, zero_point, quant_min, quant_max, rounding, grad_factor, "int", out)
+    code = "int" if code_dtype is None else direct_code(code_dtype, zero_point)
+    if code and not is_dynamo_compiling():
+        y = _per_tensor(input, scale, zero_point, quant_min, quant_max, rounding, grad_factor, code, out)
         if y is not NotImplemented:
             return y
     if isinstance(input, Tensor) and not isinstance(scale, Tensor):  # as torch's with numbers, and no other of torch's
@@ -157,8 +165,9 @@ def fake_quantize_per_channel_affine(
 ) -> Tensor:
     """As fake_quantize_per_tensor_affine, with a scale and a zero point for each index along ``axis``:
     each is ``[input.shape[axis]]``."""
-    if code_dtype is None and not is_dynamo_compiling():
-        y = _per_channel(input, scale, zero_point, axis, quant_min, quant_max, rounding, grad_factor, "int", out)
+    code = "int" if code_dtype is None else direct_code(code_dtype, zero_point)
+    if code and not is_dynamo_compiling():
+        y = _per_channel(input, scale, zero_point, axis, quant_min, quant_max, rounding, grad_factor, code, out)
         if y is not NotImplemented:
             return y
     args = (input, scale, zero_point, axis, quant_min, quant_max, rounding, grad_factor)
@@ -179,8 +188,9 @@ def fake_quantize_per_token_affine(
 ) -> Tensor:
     """As fake_quantize_per_tensor_affine, with a scale and a zero point for each row of the last
     dimension: each is ``input.shape[:-1]``, or that with a last 1."""
-    if code_dtype is None and not is_dynamo_compiling():
-        y = _per_token(input, scale, zero_point, quant_min, quant_max, rounding, grad_factor, "int", out)
+    code = "int" if code_dtype is None else direct_code(code_dtype, zero_point)
+    if code and not is_dynamo_compiling():
+        y = _per_token(input, scale, zero_point, quant_min, quant_max, rounding, grad_factor, code, out)
         if y is not NotImplemented:
             return y
     args = (input, scale, zero_point, quant_min, quant_max, rounding, grad_factor)
@@ -203,8 +213,9 @@ def fake_quantize_per_channel_group_affine(
     """As fake_quantize_per_tensor_affine, with a scale and a zero point for each ``group_size``
     elements along the last dimension: each is ``[..., ceil(input.shape[-1] / group_size)]``."""
     args = (input, scale, zero_point, quant_min, quant_max, group_size, rounding, grad_factor)
-    if code_dtype is None and not is_dynamo_compiling():
-        y = _per_group(*args, "int", out)
+    code = "int" if code_dtype is None else direct_code(code_dtype, zero_point)
+    if code and not is_dynamo_compiling():
+        y = _per_group(*args, code, out)
         if y is not NotImplemented:
             return y
     return dispatched("per_channel_group", code_dtype, out, *args)

@@ -42,8 +42,13 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         y = NotImplemented
         if other.dim() == 2:
             y = direct_rows(input, other, None)
-        elif input.dim() == other.dim() == 3:
-            y = attempt(OP.fast, input, other, None)
+        elif other.dim() == 1 and input.dim():
+            y = direct_matrices(input, other[:, None], None, transposed=False)
+            y = y if y is NotImplemented else shaped(y, input.shape[:-1])
+        elif input.dim() == other.dim() > 2:
+            y = attempt(OP.direct, input, other, None)
+            if y is NotImplemented and input.shape[:-2] == other.shape[:-2]:  # which may lie apart: they are copied
+                y = attempt(product, input, other)
         if y is not NotImplemented:
             return y
     if has_rows(input) and type(other) in KINDS and other.dim() == 2:
@@ -79,20 +84,14 @@ def _batched(x: Tensor, w: Tensor) -> Tensor:
         shapes = f"other has dimensions {list(w.shape[:-2])} before its matrices"
         raise ArgumentError(f"matmul: {shapes}; want ones that go with input's {list(x.shape[:-2])}") from None
     if x.dim() == w.dim() and all(is_true(i == j) for i, j in zip(x.shape[:-2], w.shape[:-2], strict=True)):
-        return _in_pairs(x, w)
+        return product(x, w)
     y: Tensor = (_BROADCAST if wants_derivative(x, w) else _broadcast)(x, w)
     return y
 
 
-def _in_pairs(x: Tensor, w: Tensor) -> Tensor:
-    batch, many = x.shape[:-2], math.prod(x.shape[:-2])
-    y = product(x.reshape(many, *x.shape[-2:]), w.reshape(many, *w.shape[-2:]))
-    return shaped(y, (*batch, *y.shape[-2:]))
-
-
 def _broadcast(x: Tensor, w: Tensor) -> Tensor:
     batch = torch.broadcast_shapes(x.shape[:-2], w.shape[:-2])
-    return _in_pairs(x.expand(*batch, *x.shape[-2:]), w.expand(*batch, *w.shape[-2:]))
+    return product(x.expand(*batch, *x.shape[-2:]), w.expand(*batch, *w.shape[-2:]))
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -112,8 +112,9 @@ def fake_quantize_per_block_affine(
     """As fake_quantize_per_tensor_affine, with a scale and a zero point for each block of ``block_size``:
     each is ``[ceil(d / b), ...]``, of the extents d of input and b of a block."""
     args = (input, scale, zero_point, block_size, quant_min, quant_max, rounding, grad_factor)
-    if code_dtype is None and not is_dynamo_compiling():
-        y = f.per_block(*args, "int", out)
+    code = "int" if code_dtype is None else f.direct_code(code_dtype, zero_point)
+    if code and not is_dynamo_compiling():
+        y = f.per_block(*args, code, out)
         if y is not NotImplemented:
             return y
     return f.dispatched("per_block", code_dtype, out, *args)

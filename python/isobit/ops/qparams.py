@@ -34,7 +34,7 @@ def _define(name: str) -> tuple[Op, Op]:
         f"choose_qparams_{name}(Tensor input, {schema}int quant_min, int quant_max, bool symmetric=True, float eps=0.)"
         " -> (Tensor, Tensor)",
         f"choose_qparams_{plan}",
-        "x[]",
+        "x[]^",
         f"{attribute}qmin:i qmax:i symmetric:b eps:f",
         *parameters,
     )
@@ -42,7 +42,7 @@ def _define(name: str) -> tuple[Op, Op]:
         f"quantize_{name}_dynamic(Tensor input, {schema}int quant_min, int quant_max, ScalarType dtype, "
         "bool symmetric=True, float eps=0.) -> (Tensor, Tensor, Tensor)",
         f"dynamic_quantize_{plan}",
-        "x[]",
+        "x[]^",
         f"{attribute}qmin:i qmax:i dtype:d symmetric:b eps:f",
         "q = x : dtype",
         parameters[0],
@@ -69,6 +69,7 @@ def _vmap(op: Op, name: str) -> None:
 
 
 _OPS = {name: _define(name) for name in _GROUPINGS}
+_SIGNED = [dtype for dtype, (least, _) in RANGES.items() if least]
 
 
 def block_list(block_size: Any) -> Any:
@@ -106,12 +107,17 @@ def choose(
     name: str, x: Tensor, where: tuple[Any, ...], symmetric: bool, eps: float, *bounds: int
 ) -> tuple[Tensor, Tensor]:
     """Scale and zero point by the plan, for codes of any range."""
-    return _OPS[name][0](x.detach(), *where, *bounds, symmetric, eps)
+    return _constant(_OPS[name][0], x, *where, *bounds, symmetric, eps)
 
 
 def choose_and_quantize(name: str, x: Tensor, *attributes: Any) -> tuple[Tensor, Tensor, Tensor | None]:
     """Codes, their scale and zero point by the plan."""
-    op = _OPS[name][1]
+    y: tuple[Tensor, Tensor, Tensor | None] = _constant(_OPS[name][1], x, *attributes)
+    return y
+
+
+def _constant(op: Op, x: Tensor, *attributes: Any) -> Any:
+    """The call; past torch's dispatcher no detached tensor is needed."""
     y = NotImplemented if is_dynamo_compiling() else op.fast(x, *attributes)
     return op.dispatch(x.detach(), *attributes) if y is NotImplemented else y
 
@@ -192,7 +198,7 @@ def choose_qparams_per_token(input: Tensor, dtype: torch.dtype, *, eps: float = 
 
     As ``torch.ops.quantized_decomposed.choose_qparams_per_token``, which instead keeps max|input| from
     falling below 1e-5, differentiates the scale, and answers float zero points."""
-    check_code_dtype("choose_qparams_per_token", dtype, [d for d, (least, _) in RANGES.items() if least])
+    check_code_dtype("choose_qparams_per_token", dtype, _SIGNED)
     return _choose("per_token", input, (), dtype, True, None, None, eps)
 
 

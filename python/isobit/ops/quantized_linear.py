@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
 from .._checks import check_dense, check_device, check_floats
 from .._composite import Composite
@@ -17,7 +18,7 @@ from .._op import Op
 from .._out import copy_out
 from .._transforms import is_traced, wants_derivative
 from .._vmap import Dims, front
-from ._product import KINDS, as_matrix, is_eager, product, row_sums, weight_gradient
+from ._product import as_matrix, attempt, product, row_sums, weight_gradient
 from .dequantize import dequantize_per_token
 from .quantize_dynamic import quantize_per_token_dynamic
 
@@ -29,9 +30,9 @@ _CODES = Op(
     "quantized_linear_codes(Tensor input, Tensor input_scale, Tensor weight, Tensor weight_scale, Tensor? bias, "
     "ScalarType dtype) -> Tensor",
     "quantized_linear",
-    "x[] x_scale weight[] weight_scale bias?",
+    "x[]/ x_scale| weight[] weight_scale| bias?",
     "dtype:d",
-    "y = x[:1] weight[:1] : dtype",
+    "y = x[:-1] weight[:1] : dtype",
 )
 _CODES.not_differentiable("isobit::{} has no derivative, as it serves; quantized_linear trains")
 
@@ -55,24 +56,6 @@ def check_tensors(op: str, **named: Any) -> None:
         raise ArgumentError(f"{op}: {name} has shape []; want [..., K]")
 
 
-def _direct(input: Tensor, input_scale: Tensor, weight: Tensor, weight_scale: Tensor, *rest: Any) -> Any:
-    """The direct call of all rows; NotImplemented where there is more to do or to say."""
-    if not is_eager() or type(input) not in KINDS or type(input_scale) not in KINDS or type(weight_scale) not in KINDS:
-        return NotImplemented
-    try:  # of a nested tensor already the shape is an error
-        rows, scales = input.shape[:-1], input_scale.shape
-        if scales not in (rows, (*rows, 1)):
-            return NotImplemented
-        x_scale = input_scale if len(scales) == 1 else input_scale.flatten()
-        w_scale = weight_scale.squeeze(1) if weight_scale.dim() == 2 else weight_scale
-        if len(rows) == 1:
-            return _CODES.direct(input, x_scale, weight, w_scale, *rest)
-        y = _CODES.direct(as_matrix(input), x_scale, weight, w_scale, *rest) if input.dim() else NotImplemented
-        return y if y is NotImplemented else y.reshape(*rows, y.shape[1])
-    except (TypeError, ValueError, RuntimeError):
-        return NotImplemented
-
-
 def quantized_linear_codes(
     input: Tensor,
     input_scale: Tensor,
@@ -88,8 +71,8 @@ def quantized_linear_codes(
     input: int8 [..., K]; input_scale: one for each row, [...] or [..., 1]; weight: int8 [N, K];
     weight_scale: [N] or [N, 1]; bias: [N]. The result is [..., N] of ``dtype``, a float one. The serving form of
     quantized_linear, with its bits. ``out`` takes the result."""
-    if out is None:
-        y = _direct(input, input_scale, weight, weight_scale, bias, dtype)
+    if out is None and not is_dynamo_compiling():
+        y = attempt(_CODES.fast, input, input_scale, weight, weight_scale, bias, dtype)
         if y is not NotImplemented:
             return y
     tensors = {"input": input, "input_scale": input_scale, "weight": weight, "weight_scale": weight_scale}

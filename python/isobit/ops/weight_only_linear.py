@@ -22,9 +22,9 @@ _OP = Op(
     "weight_only_linear(Tensor input, Tensor weight, Tensor weight_scale, Tensor? weight_zero_point, Tensor? bias, "
     "int group_size, ScalarType dtype, SymInt in_features) -> Tensor",
     "weight_only_linear",
-    "x[] weight[]* weight_scale weight_zero_point? bias?",
+    "x[]/ weight[]* weight_scale weight_zero_point? bias?",
     "group_size:i dtype:m in_features:e",
-    "y = x[:1] weight[:1] : x",
+    "y = x[:-1] weight[:1] : x",
 )
 
 
@@ -40,10 +40,10 @@ def _backward(ctx: Any, grad_y: Tensor) -> tuple[Any, ...]:
         grad_x = product(wide, w).to(grad_y.dtype)
     learned = wanted[2:4]
     if any(learned):
-        grad_w = product(wide.t(), x.to(wide.dtype))
+        grad_w = product(as_matrix(wide).t(), as_matrix(x).to(wide.dtype))
         _, grad_scale, grad_zero = weights_backward(grad_w, *codes, group_size, False, *learned, dtype)
     if wanted[4]:
-        grad_bias = row_sums(grad_y, ctx.bias_type)
+        grad_bias = row_sums(as_matrix(grad_y), ctx.bias_type)
     return grad_x, None, grad_scale, grad_zero, grad_bias, None, None, None
 
 
@@ -79,7 +79,10 @@ def weight_only_linear(
     if out is None and not is_dynamo_compiling() and type(input) in KINDS and type(weight) in KINDS and input.dim():
         codes = weight.dtype if dtype is None else dtype
         in_features = attempt(input.size, -1)  # of a nested tensor already the shape is an error
-        y = direct(_OP, input, weight, weight_scale, weight_zero_point, bias, group_size, codes, in_features)
+        args = (weight, weight_scale, weight_zero_point, bias, group_size, codes, in_features)
+        y = attempt(_OP.direct, input, *args)
+        if y is NotImplemented and input.dim() != 2:
+            y = direct(_OP, input, *args)
         if y is not NotImplemented:
             return y
     check_tensors("weight_only_linear", input=input, weight=weight, weight_scale=weight_scale)
