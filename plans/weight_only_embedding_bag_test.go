@@ -243,6 +243,37 @@ func TestBagsOfCodesLeaveFusedSteps(t *testing.T) {
 	}
 }
 
+// In short groups fused steps take all rows or none: scales that make ties, and one that they do not take, or whose terms are
+// infinite, in the first and the last columns of some tiles, in a short bag and in one of some chunks.
+func TestBagsOfCodesInShortGroupsLeaveFusedSteps(t *testing.T) {
+	scales := []uint32{0x3f808000, 0x3f818000, 0x3fffffff, 0x477fefff, 0x33800001, 0x00800000, 0x3dcccccd, 0x3f80007f, 0x3f800fff, 0x5fffffff, 0x00800001}
+	const columns, group, groups = 230, 10, 23
+	for _, codes := range []string{"u8", "s4"} {
+		for k, other := range []uint32{scales[0], 0, 0x80000000, 0x80000001, 0x007fffff, 0xbf808000, 0x7f7fffff, 0x7f000001, 0x7f800000, 0x7f800001, 0xffffffff} {
+			for _, more := range []string{"", " weight_zero_point=i32", " per_sample_weights=bf16"} {
+				bags := []string{"indices=i64[20,30]", "indices=i64[1,600]"}[k%2]
+				text := fmt.Sprintf("weight_only_embedding_bag weight=%s[12,%d] %s group_size=%d mode=sum y=bf16%s", codes, columns, bags, group, more)
+				c, err := testcase.NewCase(testcase.NewSource(1, testcase.Small), text)
+				require.NoError(t, err)
+				for i := range 600 {
+					binary.NativeEndian.PutUint64(c.Arg("indices").Before[8*i:], uint64(i%11))
+				}
+				binary.NativeEndian.PutUint64(c.Arg("indices").Before[8*100:], 11)
+				for _, at := range []int{0, groups / 2, groups - 1} {
+					for i := range 12 * groups {
+						binary.NativeEndian.PutUint32(c.Arg("weight_scale").Before[4*i:], scales[(i+i/groups)%len(scales)])
+					}
+					binary.NativeEndian.PutUint32(c.Arg("weight_scale").Before[4*(11*groups+at):], other)
+					want := defined(t, c)
+					for _, row := range rowsFor(c) {
+						same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}}, want, row)
+					}
+				}
+			}
+		}
+	}
+}
+
 // NaNs in the first rows of a bag that is compared in parts, and in its last ones.
 func TestLongBagsOfCodesTakeNaNs(t *testing.T) {
 	for _, y := range []string{"f32", "bf16"} {
