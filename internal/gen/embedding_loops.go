@@ -35,7 +35,7 @@ func (s *rowSum) addAll(sum value, factors *storage, summed string) {
 			c.JMP(operand.LabelRef(summed))
 		})
 	}
-	if !s.isa.masks {
+	if !s.isa.masks || s.grouped { // there are as many numbers of groups as are loaded
 		s.addCentred(sum, factors, summed)
 	}
 	s.addRows(sum, factors)
