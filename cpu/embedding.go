@@ -197,7 +197,7 @@ func rowSumsGo[C Compute](e *EmbeddingSum) {
 			}
 			addInto(acc, acc, term)
 		}
-		finishSum(e, e.Out.At(at), chunks.Sum())
+		finishSum(e, &gatherType{}, e.Out.At(at), chunks.Sum())
 	}
 }
 
@@ -237,8 +237,8 @@ func multiply[C Compute](x []C, factor C) {
 	}
 }
 
-// finishSum stores a finished sum of some columns.
-func finishSum[C Compute](e *EmbeddingSum, out Span, sum []C) {
+// finishSum stores a finished sum of some columns, which kernels of a type may round.
+func finishSum[C Compute](e *EmbeddingSum, t *gatherType, out Span, sum []C) {
 	if e.ByFreq && len(e.Positions) > 0 {
 		for i := range sum {
 			sum[i] /= C(len(e.Positions))
@@ -249,5 +249,5 @@ func finishSum[C Compute](e *EmbeddingSum, out Span, sum []C) {
 		Load(there, out)
 		addInto(sum, there, sum)
 	}
-	Store(out, sum)
+	storeRow(t, out, sum)
 }

@@ -70,7 +70,7 @@ func bagMaxBackwardGo[C Compute](e *EmbeddingSum) {
 			column := chunks.column(i, count)
 			column.Sum()
 		}
-		finishSum(e, e.Out.At(at), chunks.running())
+		finishSum(e, &gatherType{}, e.Out.At(at), chunks.running())
 	}
 }
 

@@ -75,7 +75,7 @@ func codeRows(floats []Row[func(*EmbeddingSums)], termsOf func(tensor.DType) ten
 		b.chunk, _ = PickUpTo(RowSums, isa, sums)
 		if i := slices.IndexFunc(codeSums, func(s rowSum) bool { return s.needs == isa && s.in == t.In[0] }); sum && i >= 0 {
 			direct := codeSums[i]
-			direct.out = t.Out[0]
+			direct.out, direct.stores = t.Out[0], b.x
 			wide := direct
 			wide.wide = true
 			direct.narrow, wide.narrow = narrowSum(codeSums, direct), narrowSum(codeSums, wide)
@@ -89,8 +89,7 @@ func (b *codeBags) run(m *EmbeddingSums) {
 	if codes, reads := m.Codes.withReady(); reads {
 		all := m.Codes
 		m.Codes = codes
-		if most := b.direct.manyBelow(m, groupInPlace); b.takes(m, most) {
-			b.sumCodes(m, b.direct, most)
+		if most := b.direct.manyBelow(m, groupInPlace); b.takes(m, most) && b.sumCodes(m, b.direct, most) {
 			return
 		}
 		m.Codes = all
@@ -118,8 +117,9 @@ func (s *rowSum) takesGroups(c *WeightRows, columns int64) bool {
 	return s != nil && (c.GroupSize >= columns || c.GroupSize%2 == 0 || !c.Weight.DType.Packed())
 }
 
-// sumCodes takes one group of columns after the other, or many groups of fewer columns than most.
-func (b *codeBags) sumCodes(m *EmbeddingSums, by *rowSum, most int64) {
+// sumCodes takes one group of columns after the other, or many groups of fewer columns than most, and reports whether the
+// kernel took all rows; else m is as it was.
+func (b *codeBags) sumCodes(m *EmbeddingSums, by *rowSum, most int64) bool {
 	all := *m
 	codes := &all.Codes.Weight
 	m.Terms = Matrix{Span: Span{P: codes.P, Stride: 1, DType: tensor.U8}, Dims: 1}
@@ -136,9 +136,13 @@ func (b *codeBags) sumCodes(m *EmbeddingSums, by *rowSum, most int64) {
 		}
 		columns = by.evenColumns(columns)
 		m.Column, m.Columns, m.Out = column, columns, all.Out.At(at)
-		by.sum(m, sumInChunks[float32], b.inFloats)
+		if !by.sum(m, sumInChunks[float32], b.inFloats) {
+			*m = all
+			return false
+		}
 		at += columns
 	}
+	return true
 }
 
 // evenColumns returns how many of some columns the kernel takes at a time: of an odd number of halves of bytes the last
@@ -243,7 +247,7 @@ func (b *codeBags) long(m, all *EmbeddingSums, rows *weightRun, at int) {
 			}
 		}
 		m.ByFreq, m.Positions = all.ByFreq, all.Positions[begin:end]
-		finishSum(&m.EmbeddingSum, out.At(column-all.Column), chunks.Sum())
+		finishSum(&m.EmbeddingSum, b.x, out.At(column-all.Column), chunks.Sum())
 		column += width
 	}
 }

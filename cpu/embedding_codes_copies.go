@@ -124,6 +124,5 @@ func (b *codeBags) sumGathered(m, all *EmbeddingSums, t termTile, by *rowSum) bo
 	if all.Factors.P != nil {
 		m.Factors = all.Factors.At(t.from)
 	}
-	b.sumCodes(m, by, by.manyBelow(m, groupInCopies))
-	return true
+	return b.sumCodes(m, by, by.manyBelow(m, groupInCopies))
 }

@@ -39,7 +39,7 @@ func (s *rowSum) takesManyGroups(c *WeightRows, columns, most int64) bool {
 }
 
 // manyBelow returns of how many columns groups are summed as fast one after the other, with AVX2, in bags of some rows, of
-// others, or, whose terms are rounded to bf16, of half as many.
+// others.
 func (s *rowSum) manyBelow(m *EmbeddingSums, others int64) int64 {
 	if s == nil {
 		return 0
@@ -50,8 +50,6 @@ func (s *rowSum) manyBelow(m *EmbeddingSums, others int64) int64 {
 	switch {
 	case s.needs != AVX512 && fewRows:
 		return groupInPlace
-	case s.needs != AVX512 && s.out == tensor.BF16:
-		return others / 2
 	case s.needs != AVX512:
 		return others
 	case fewRows || far && s.out == tensor.F32:

@@ -17,6 +17,7 @@ type rowSum struct {
 	halves  bool    // more columns than least are an even number
 	wide    bool    // results are of the type that sums are computed in
 	narrow  *rowSum // sums few columns
+	stores  *gatherType
 	run     func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
 		factors, to *byte, apart, columns, mode int) int
 	chosen func(rows *byte, stride int, start *int64, results int, positions *int64, known int,
@@ -41,7 +42,7 @@ func embeddingRows(definition func(Types) (func(*EmbeddingSums), bool)) []Row[fu
 	return tableOf(definition, func(isa ISA, t Types) (func(*EmbeddingSums), bool) {
 		for _, s := range rowSums {
 			if s.needs == isa && s.in == t.In[0] && (s.out == t.Out[0] || s.in == tensor.F32 && narrower(t.Out[0]) != 0) {
-				s.out = t.Out[0]
+				s.out, s.stores = t.Out[0], typeFor(isa, t.Out[0])
 				if s.in.Size() == 4 { // of 16 bits half a vector is loaded either way
 					s.narrow = narrowSum(rowSums, s)
 				}
@@ -56,7 +57,8 @@ func embeddingRows(definition func(Types) (func(*EmbeddingSums), bool)) []Row[fu
 
 // sum sums the columns that the kernel takes, and leaves the others to the
 // definition; inChunks takes the destinations of which the kernel has a part.
-func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum), slow func(*EmbeddingSums)) {
+// It reports whether the kernel took all terms, which only those of codes may fail to be.
+func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum) bool, slow func(*EmbeddingSums)) (all bool) {
 	if s.narrow != nil && m.Columns <= narrowColumns && len(m.Ranks) == 0 {
 		s = s.narrow
 	}
@@ -71,7 +73,7 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 		m.EmbeddingSum = all
 	}
 	if whole == 0 {
-		return
+		return true
 	}
 	mode := s.mode(m, whole)
 	// Empty destinations that the kernel does not store around the caches are cleared.
@@ -88,12 +90,19 @@ func (s *rowSum) sum(m *EmbeddingSums, inChunks func(s *rowSum, e *EmbeddingSum)
 			clearRow(unsafe.Slice((*byte)(to), whole*m.Out.Stride), m.Stream)
 			at++
 		case n <= ChunkSize:
-			at += s.call(&m.EmbeddingSum, m.Start[at:end], resultRows{to, m.Apart}, 0, whole, mode)
+			done := s.call(&m.EmbeddingSum, m.Start[at:end], resultRows{to, m.Apart}, 0, whole, mode)
+			if done == 0 {
+				return false
+			}
+			at += done
 		default:
-			inChunks(s, m.one(at))
+			if !inChunks(s, m.one(at)) {
+				return false
+			}
 			at++
 		}
 	}
+	return true
 }
 
 // narrowColumns are half a vector of AVX-512: a whole one, of which a mask takes some, more often reaches into another line.
@@ -106,7 +115,7 @@ func narrowSum(of []rowSum, s rowSum) *rowSum {
 		return nil
 	}
 	narrow := of[at]
-	narrow.out, narrow.wide = s.out, s.wide
+	narrow.out, narrow.wide, narrow.stores = s.out, s.wide, s.stores
 	return &narrow
 }
 
@@ -189,19 +198,18 @@ func (s *rowSum) call(e *EmbeddingSum, start []int64, to resultRows, at, columns
 // sumInChunks sums one destination that the kernel does not store: its chunks
 // are the kernel's results. With mode=max, columns have chunks of their own: where
 // each has one, the kernel sums it.
-func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
+func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) (all bool) {
 	if len(e.Ranks) > 0 {
 		if !isOneChunk[C](s, e) {
 			bagMaxBackwardGo[C](e)
-			return
+			return true
 		}
 		all, mode := e.Scratch.Ints(0, 2), sumLong
 		if e.Accumulate {
 			mode |= sumAccumulate
 		}
 		all[0], all[1] = 0, int64(len(e.Positions))
-		s.call(e, all, resultRows{first: e.Out.P}, 0, e.Columns, mode)
-		return
+		return s.call(e, all, resultRows{first: e.Out.P}, 0, e.Columns, mode) == 1
 	}
 	mode := sumWide
 	if s.codes != nil {
@@ -214,10 +222,13 @@ func sumInChunks[C Compute](s *rowSum, e *EmbeddingSum) {
 			m := min(ChunkSize, len(e.Positions)-i)
 			acc, chunk := chunks.nextChunk(m), e.Scratch.Ints(0, 2)
 			chunk[0], chunk[1] = int64(i), int64(i+m)
-			s.call(e, chunk, resultRows{first: unsafe.Pointer(unsafe.SliceData(acc))}, at, width, mode)
+			if s.call(e, chunk, resultRows{first: unsafe.Pointer(unsafe.SliceData(acc))}, at, width, mode) == 0 {
+				return false
+			}
 		}
-		finishSum(e, e.Out.At(at), chunks.Sum())
+		finishSum(e, s.stores, e.Out.At(at), chunks.Sum())
 	}
+	return true
 }
 
 // blockColumns returns how many of some columns a block takes, so that the last one has the fewest at least.

@@ -83,6 +83,7 @@ func newBagForward(pl *plan, table, maxima []cpu.Row[func(*cpu.EmbeddingSums)]) 
 type bagForward struct {
 	y                int                          // among the arguments
 	codes            func(c *call) cpu.WeightRows // of a weight that is codes
+	decoded          *decodedTable                // ... or nil
 	kernel           func(*cpu.EmbeddingSums)
 	checkRows        func(c *call) error
 	mode             string
@@ -122,6 +123,9 @@ func (e *bagForward) run(c *call) error {
 		if e.codes == nil && c.args[e.y+1].Present() {
 			sums.choice = &c.args[e.y+1]
 		}
+	}
+	if e.decoded != nil {
+		e.decoded.run(c, &sums)
 	}
 	order, factors := sums.order, sums.factors
 	b.listAll(&sums, &c.args[bagFactors])

@@ -47,6 +47,14 @@ func SetReadyRows(n float64) (restore func()) {
 	return func() { readyRows, sharedReadyRows = one, shared }
 }
 
+// SetDecodedRows sets how many rows a table of codes has at most that is decoded before the bags, for each that is named, and
+// returns a function that restores it.
+func SetDecodedRows(n float64) (restore func()) {
+	sums, maxima := decodedRows, decodedMaxima
+	decodedRows, decodedMaxima = n, n
+	return func() { decodedRows, decodedMaxima = sums, maxima }
+}
+
 // SetStreamFrom sets the size from which outputs are stored around the caches,
 // and returns a function that restores it.
 func SetStreamFrom(bytes int64) (restore func()) {

@@ -47,7 +47,8 @@ type rowSumsCall struct {
 	ranges, load  int64      // ranges of rows, a job each; the number of terms and of rows together
 	to            cpu.Matrix // out, by rows
 	stream        bool
-	late          bool // with mode=max: rows of 16 bits get slots while they are summed
+	decoded       tensor.View // see decodedTable
+	late          bool        // with mode=max: rows of 16 bits get slots while they are summed
 }
 
 // sumRows computes the sums on the call's threads.

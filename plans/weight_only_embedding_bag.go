@@ -10,7 +10,7 @@ import (
 // weightOnlyEmbeddingBag is embedding_bag of a table that is stored as codes, in
 // groups along its rows: only rows that are named are dequantized.
 //
-// Workspace: embedding_bag's, then what readyParameters makes.
+// Workspace: embedding_bag's, then what readyParameters and decodedTable make.
 var weightOnlyEmbeddingBag = op{
 	name: "weight_only_embedding_bag", category: Embedding,
 	doc: "Sums, means or maxima of the rows of a table of codes that the indices of each bag name.",
@@ -46,6 +46,7 @@ var weightOnlyEmbeddingBag = op{
 		}
 		codes, group := pl.problem.DType("weight"), weightGroup(&pl.problem)
 		ready := newReadyParameters(pl)
+		e.decoded = newDecodedTable(pl, e.mode == "max")
 		e.codes = func(c *call) cpu.WeightRows {
 			w := weightRowsOf(&c.args[bagRows], &c.args[bagFurther], &c.args[bagFurther+1], codes, group)
 			if ready != nil {

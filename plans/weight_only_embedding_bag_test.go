@@ -19,7 +19,7 @@ import (
 // begin inside a group; more rows of short bags than memory has numbers for, and rows of several blocks; less than a
 // vector of columns, and an odd number of them beside whole vectors; groups that are less than a unit, or some and a part, at any
 // place of a vector, so many of them that parameters fill the memory for these; what lies apart. Parameters are converted
-// before, or in copies.
+// before, or in copies; some tables are decoded before.
 func TestBagsOfCodes(t *testing.T) {
 	keys := []string{
 		"mode=mean", "mode=sum per_sample_weights=f32", "mode=max", "mode=sum y=bf16",
@@ -66,7 +66,7 @@ func TestBagsOfCodes(t *testing.T) {
 						"weight_only_embedding_bag weight=%s[40,%d] indices=i64[%d] offsets=i64[%d] weight_scale=%s weight_zero_point=%s group_size=%d padding_idx=3 %s",
 						codes, size.columns, size.indices, size.bags, scales[seed%len(scales)], zero, size.group, keys[seed%len(keys)]))
 					require.NoError(t, err)
-					want, restore := defined(t, c), plans.SetReadyRows(float64(seed/2%2))
+					want, restore, decoded := defined(t, c), plans.SetReadyRows(float64(seed/2%2)), plans.SetDecodedRows(float64(seed%3/2))
 					for _, row := range rowsFor(c) {
 						for _, memory := range []testcase.Memory{testcase.EndsPage, testcase.BeginsPage} {
 							same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}, Memory: memory}, want, row)
@@ -76,6 +76,7 @@ func TestBagsOfCodes(t *testing.T) {
 						}
 					}
 					restore()
+					decoded()
 				}
 			}
 		}
@@ -118,6 +119,7 @@ func TestBagsWithinLimit(t *testing.T) {
 // Groups of few columns, of rows that end anywhere in a group or a vector, where they lie and in copies: no parameter is read
 // before the first or behind the last.
 func TestBagsOfCodesInShortGroups(t *testing.T) {
+	defer plans.SetDecodedRows(0)()
 	for i, codes := range []string{"s8", "u8", "s4", "u4"} {
 		for group := 2; group <= 33; group++ {
 			for k, more := range []string{
@@ -218,6 +220,7 @@ func TestBagsOfCodesRoundTerms(t *testing.T) {
 
 // Bags of rows that fused steps take, up to one in any place.
 func TestBagsOfCodesLeaveFusedSteps(t *testing.T) {
+	defer plans.SetDecodedRows(0)()
 	scales := map[string]uint32{"bf16": 0x6e800000, "f16": 0x387fffff}
 	for _, codes := range []string{"u8", "s4"} {
 		for y, other := range scales {
@@ -237,6 +240,38 @@ func TestBagsOfCodesLeaveFusedSteps(t *testing.T) {
 				want := defined(t, c)
 				for _, row := range rowsFor(c) {
 					same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}}, want, row)
+				}
+			}
+		}
+	}
+}
+
+// In short groups fused steps take all rows or none: scales that make ties, and one that they do not take, or whose terms are
+// infinite, in the first and the last columns of some tiles, in a short bag and in one of some chunks.
+func TestBagsOfCodesInShortGroupsLeaveFusedSteps(t *testing.T) {
+	defer plans.SetDecodedRows(0)()
+	scales := []uint32{0x3f808000, 0x3f818000, 0x3fffffff, 0x477fefff, 0x33800001, 0x00800000, 0x3dcccccd, 0x3f80007f, 0x3f800fff, 0x5fffffff, 0x00800001}
+	const columns, group, groups = 230, 10, 23
+	for _, codes := range []string{"u8", "s4"} {
+		for k, other := range []uint32{scales[0], 0, 0x80000000, 0x80000001, 0x007fffff, 0xbf808000, 0x7f7fffff, 0x7f000001, 0x7f800000, 0x7f800001, 0xffffffff} {
+			for _, more := range []string{"", " weight_zero_point=i32", " per_sample_weights=bf16"} {
+				bags := []string{"indices=i64[20,30]", "indices=i64[1,600]"}[k%2]
+				text := fmt.Sprintf("weight_only_embedding_bag weight=%s[12,%d] %s group_size=%d mode=sum y=bf16%s", codes, columns, bags, group, more)
+				c, err := testcase.NewCase(testcase.NewSource(1, testcase.Small), text)
+				require.NoError(t, err)
+				for i := range 600 {
+					binary.NativeEndian.PutUint64(c.Arg("indices").Before[8*i:], uint64(i%11))
+				}
+				binary.NativeEndian.PutUint64(c.Arg("indices").Before[8*100:], 11)
+				for _, at := range []int{0, groups / 2, groups - 1} {
+					for i := range 12 * groups {
+						binary.NativeEndian.PutUint32(c.Arg("weight_scale").Before[4*i:], scales[(i+i/groups)%len(scales)])
+					}
+					binary.NativeEndian.PutUint32(c.Arg("weight_scale").Before[4*(11*groups+at):], other)
+					want := defined(t, c)
+					for _, row := range rowsFor(c) {
+						same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: 1}}, want, row)
+					}
 				}
 			}
 		}

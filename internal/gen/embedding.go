@@ -51,6 +51,7 @@ type rowSum struct {
 	shifted shifted
 
 	tile    func()                     // emits a group of vectors of a result
+	tooMany string                     // ends the results before the one at hand
 	advance func(move func(bytes int)) // moves what belongs to the results by so many bytes of each column
 	check   func(bytes reg.GPVirtual, tooMany string)
 	aside   []func() // see rarely
@@ -167,6 +168,7 @@ func (s *rowSum) ofEach() {
 	c.MOVQ(s.end, bytes)
 	c.SUBQ(s.begin, bytes)
 	s.check(bytes, tooMany)
+	s.tooMany = tooMany
 	s.tile()
 	c.MOVQ(s.end, s.begin)
 	c.ADDQ(s.param("apart"), s.to)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -14,6 +16,7 @@ type columnGroups struct {
 	chosen, before operand.Mem
 	numbers        value
 	loaded         reg.OpmaskVirtual
+	least          reg.VecVirtual // of fused steps: the least scales
 }
 
 // allocGroups makes room for the vectors of a tile, of which there are most at the most.
@@ -57,17 +60,52 @@ func (s *rowSum) groupedRows(sum value, factors *storage, summed string) {
 	if s.shifted.few != nil || s.tail != nil {
 		return
 	}
-	s.grouped = true
+	s.grouped, s.fused = true, s.terms == bf16
 	s.when(sumGrouped, func() {
+		if s.fused {
+			s.columnGroups.least = s.vector()
+			s.emit("VMOVUPS", s.constant(uint32(math.MaxInt32)), s.columnGroups.least)
+		}
+		added := s.newLabel("added")
 		if s.oneLoop() {
-			s.addCentred(sum, factors, summed)
+			s.addCentred(sum, factors, added)
 			s.addRows(sum, factors)
 		} else {
-			s.addAll(sum, factors, summed)
+			s.addAll(sum, factors, added)
 		}
-		s.c.JMP(operand.LabelRef(summed))
+		s.c.Label(added)
+		s.jumpIfFused(sum, summed)
 	})
-	s.grouped = false
+	s.grouped, s.fused = false, false
+}
+
+// jumpIfFused jumps if fused steps took all rows, where there are any, and else ends the results: of scales that are normal
+// numbers all terms are, or 0, and where one is infinite, or the steps made it so, so is the sum, or a NaN.
+func (s *rowSum) jumpIfFused(sum value, summed string) {
+	if !s.fused {
+		s.c.JMP(operand.LabelRef(summed))
+		return
+	}
+	finite, least := s.vector(), s.constant(uint32(powerOfTwo(roundings[s.terms].least)-1))
+	s.emit(s.bits("VPXOR"), finite, finite, finite)
+	for _, r := range sum {
+		s.emit("VFMADD231PS", s.constant(uint32(0)), r, finite)
+	}
+	if s.isa.masks {
+		taken := s.c.K()
+		s.emit("VPCMPGTD", least, s.columnGroups.least, taken)
+		s.emit("VCMPPS", ordered, finite, finite, taken, taken)
+		s.c.KORTESTW(taken, taken)
+		s.c.JCS(operand.LabelRef(summed))
+	} else {
+		bits := s.c.GP32()
+		s.emit("VPCMPGTD", least, s.columnGroups.least, s.columnGroups.least)
+		s.emit("VCMPPS", ordered, finite, finite, finite)
+		s.emit("VANDPS", s.columnGroups.least, finite, finite)
+		s.emit("VMOVMSKPS", finite, bits)
+		branch(s.c.CMPL, bits, operand.U32(1<<s.lanes-1), s.c.JEQ, summed)
+	}
+	s.c.JMP(operand.LabelRef(s.tooMany))
 }
 
 // groupParameters loads those of a vector's columns, in a row whose scales lie so many bytes after the first.
@@ -78,8 +116,8 @@ func (s *rowSum) groupParameters(row reg.Register, v int, scale, zero reg.VecVir
 	parameters := memory{operand.Mem{Base: s.scales, Index: at, Scale: 1}}
 	s.emit("VBROADCASTF128", parameters, scale)
 	s.emit("VPERMILPS", chosen, scale, scale)
-	if s.terms == bf16 {
-		s.leastNaN(scale)
+	if s.fused {
+		s.emit("VPMINSD", scale, s.columnGroups.least, s.columnGroups.least)
 	}
 	if !s.centred {
 		s.c.ADDQ(s.param("zero"), at)
@@ -129,8 +167,8 @@ func (s *rowSum) permutedGroups(loops func(begin func(at, row reg.GPVirtual), ta
 	loops(func(at, row reg.GPVirtual) {
 		begin(at, row)
 		load("scale", operand.Mem{Base: at}, scales)
-		if s.terms == bf16 {
-			s.leastNaN(scales)
+		if s.fused {
+			s.emit("VPMINSD", scales, s.columnGroups.least, s.columnGroups.loaded, s.columnGroups.least)
 		}
 		if !s.centred {
 			load("zero", operand.Mem{Base: at}, zeros)

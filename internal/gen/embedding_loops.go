@@ -35,7 +35,7 @@ func (s *rowSum) addAll(sum value, factors *storage, summed string) {
 			c.JMP(operand.LabelRef(summed))
 		})
 	}
-	if !s.isa.masks {
+	if !s.isa.masks || s.grouped { // there are as many numbers of groups as are loaded
 		s.addCentred(sum, factors, summed)
 	}
 	s.addRows(sum, factors)
@@ -93,7 +93,15 @@ func (s *rowSum) addRows(sum value, factors *storage) {
 			}
 		}
 	}
+	fused := s.addsFused(factors)
+	if fused && factors == nil {
+		s.emit("VMOVUPS", s.one(), factor)
+	}
 	add := func(term any, v int) {
+		if fused {
+			s.emit("VFMADD231PS", term, factor, sum[v])
+			return
+		}
 		if factors != nil {
 			product := s.vector()
 			s.emit(s.ps("VMUL"), term, factor, product)
@@ -115,6 +123,18 @@ func (s *rowSum) addRows(sum value, factors *storage) {
 			add(odd, v+1)
 		}
 	})
+}
+
+// addsFused reports whether terms of f16 are added by fused steps, times factors of this type or, where conversions take what
+// adds, times 1: products of two such numbers are exact. Of few columns a sum waits for each step, and these take longer.
+func (s *rowSum) addsFused(factors *storage) bool {
+	switch {
+	case s.out != f16:
+		return s.terms == f16 && factors == f16
+	case factors == nil:
+		return s.group > 3
+	}
+	return factors == f16 && s.group > 2
 }
 
 // term returns a vector of a row as an operand.
