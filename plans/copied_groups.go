@@ -14,8 +14,9 @@ import (
 // fewInCall is of how many elements a call is so short that copies pay for a longer one.
 const fewInCall = 4096
 
-// fewInRow is the same where all elements have to be copied.
-const fewInRow = 512
+// shortGroupRow, in bytes, is the same of a row of groups where all elements have to be copied, and wideColumns, in elements, where
+// groups lie side by side: measured on Zen 5.
+const shortGroupRow, wideColumns = 1 << 12, 1 << 8
 
 // wholeSquare is how many elements that lie side by side, of several rows, are copied as fast as many.
 const wholeSquare = 8
@@ -25,17 +26,31 @@ const wholeSquare = 8
 func (r *reduction[C]) mayCopyTiles(c *call, way int) bool {
 	n, g := c.members.count(), &c.groups
 	switch {
-	case oneByOne || g.count() < 2 || way == inColumns && n*c.following >= fewInRow/2:
+	case oneByOne || g.count() < 2 || way == inColumns && n*c.following >= wideColumns:
 		return false
-	case way == inColumns || way > inGroupRuns || way == inGroupRuns && n <= longestShortGroup && r.short(g, n):
+	case way == inColumns || way > inGroupRuns || way == inGroupRuns && n <= longestShortGroup && r.short(g, n) && !r.choosesApart(c):
 		return true
 	}
-	return n*g.size[g.dims-1] < fewInRow && g.dims > 1 || n*c.following < fewInCall && (r.cuts(g, 0) || r.cuts(g, 1))
+	return r.shortRows(g, n) && g.dims > 1 || n*c.following < fewInCall && (r.cuts(g, 0) || r.cuts(g, 1))
+}
+
+// shortRows reports whether rows of groups, of n elements, are so short.
+func (f *groupedPlan) shortRows(g *layout, n int64) bool {
+	return n*g.size[g.dims-1]*f.size[0] <= shortGroupRow
 }
 
 // short reports whether groups are so short that they are better copied than taken where they lie.
 func (r *reduction[C]) short(g *layout, n int64) bool {
 	return r.fold.short(r.groupedPlan, g, n) || r.fold.anyOrder && !r.takesExtremes(g, n, r.fold.together)
+}
+
+// leastApart is how many bytes of a group, which does not follow the last one, a kernel chooses parameters for as fast where
+// they lie: measured on Zen 5.
+const leastApart = 1 << 8
+
+// choosesApart reports whether kernels choose the parameters of groups where these lie, in one step.
+func (r *reduction[C]) choosesApart(c *call) bool {
+	return r.fold.choose != nil && c.members.dims == 1 && c.members.count()*r.size[0] >= leastApart
 }
 
 // cuts reports whether a data input, which is expanded along one of two dimensions, alone keeps these from being joined.
@@ -158,7 +173,7 @@ func (f *groupedPlan) copyTiles(c *call, rows bool) bool {
 	g, m, before := &c.groups, &c.members, c.groups
 	n := m.count()
 	f.inCopiedOrder(g, n)
-	short := f.packed < 0 && n*g.size[g.dims-1] < fewInRow
+	short := f.packed < 0 && f.shortRows(g, n)
 	var copied [len(copiedOperands)]bool
 	for i, k := range copiedOperands {
 		cut := k < dataInputs && f.cuts(m, k)
