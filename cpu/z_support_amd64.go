@@ -4,7 +4,7 @@
 
 package cpu
 
-// expandAVX2 fills dst with each of count elements of src, run times, and may write 7 more.
+// expandAVX2 fills dst with each of count elements of src, run times. It may read 3 more, and write 31.
 //
 //go:noescape
 func expandAVX2(dst *float32, src *float32, count int, run int)

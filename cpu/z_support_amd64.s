@@ -7,11 +7,34 @@
 // func expandAVX2(dst *float32, src *float32, count int, run int)
 // Requires: AVX
 TEXT ·expandAVX2(SB), NOSPLIT, $0-32
-	MOVQ  dst+0(FP), AX
-	MOVQ  src+8(FP), CX
-	MOVQ  count+16(FP), DX
-	MOVQ  run+24(FP), BX
-	SHLQ  $0x02, BX
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ count+16(FP), DX
+	MOVQ run+24(FP), BX
+	SHLQ $0x02, BX
+	CMPQ BX, $0x00000020
+	JGT  long
+
+few:
+	TESTQ        DX, DX
+	JLE          done
+	VBROADCASTSS (CX), Y0
+	VMOVUPS      Y0, (AX)
+	ADDQ         BX, AX
+	VBROADCASTSS 4(CX), Y0
+	VMOVUPS      Y0, (AX)
+	ADDQ         BX, AX
+	VBROADCASTSS 8(CX), Y0
+	VMOVUPS      Y0, (AX)
+	ADDQ         BX, AX
+	VBROADCASTSS 12(CX), Y0
+	VMOVUPS      Y0, (AX)
+	ADDQ         BX, AX
+	ADDQ         $0x10, CX
+	SUBQ         $0x04, DX
+	JMP          few
+
+long:
 	TESTQ $0x0000007f, BX
 	JNE   next1
 

@@ -14,28 +14,52 @@ import (
 // fewInCall is of how many elements a call is so short that copies pay for a longer one.
 const fewInCall = 4096
 
-// fewInRow is the same where all elements have to be copied.
-const fewInRow = 512
+// shortGroupRow, in bytes, is the same of a row of groups where all elements have to be copied, and wideColumns, in elements, where
+// groups lie side by side: measured on Zen 5.
+const shortGroupRow, wideColumns = 1 << 12, 1 << 8
+
+// leastMoved is how many bytes of a group are copied in another order as fast as many.
+const leastMoved = 2 * lineSize
 
 // wholeSquare is how many elements that lie side by side, of several rows, are copied as fast as many.
 const wholeSquare = 8
 
-// mayCopyTiles reports whether there is a better way for groups, or for short ones, or longer calls, if tiles of them are
-// copied.
+// mayCopyTiles reports whether there may be a better way for groups if tiles of them are copied: for groups that lie apart,
+// for short ones, or for longer calls.
 func (r *reduction[C]) mayCopyTiles(c *call, way int) bool {
-	n, g := c.members.count(), &c.groups
+	n := c.members.count()
 	switch {
-	case oneByOne || g.count() < 2 || way == inColumns && n*c.following >= fewInRow/2:
+	case oneByOne || c.groups.count() < 2:
 		return false
-	case way == inColumns || way > inGroupRuns || way == inGroupRuns && n <= longestShortGroup && r.short(g, n):
+	case way == inColumns:
+		return n*c.following < wideColumns
+	case way > inGroupRuns || way == inGroupRuns && r.shortAlone(c):
 		return true
 	}
-	return n*g.size[g.dims-1] < fewInRow && g.dims > 1 || n*c.following < fewInCall && (r.cuts(g, 0) || r.cuts(g, 1))
+	return r.shortCalls(c) || n*c.following < fewInCall && (r.cuts(&c.groups, 0) || r.cuts(&c.groups, 1))
 }
 
-// short reports whether groups are so short that they are better copied than taken where they lie.
-func (r *reduction[C]) short(g *layout, n int64) bool {
-	return r.fold.short(r.groupedPlan, g, n) || r.fold.anyOrder && !r.takesExtremes(g, n, r.fold.together)
+// shortAlone reports whether groups, each of which a call handles by itself, are so short that one of copies handles them
+// together faster.
+func (r *reduction[C]) shortAlone(c *call) bool {
+	n := c.members.count()
+	alone := r.fold.short(r.groupedPlan, &c.groups, n) || r.fold.anyOrder && !c.together
+	return n <= longestShortGroup && alone && !r.choosesApart(c)
+}
+
+// shortCalls reports whether calls for groups where they lie are so short that copies pay for longer ones. Copies of short
+// groups pay later where elements are mapped to another order than theirs.
+func (r *reduction[C]) shortCalls(c *call) bool {
+	longest, bytes := int64(shortGroupRow), c.members.count()*r.size[0]
+	if r.then != nil && bytes < leastMoved && !c.lieAlike(r.operand[0], r.operand[firstOutput]) {
+		longest /= 4
+	}
+	return c.following < c.groups.count() && c.following*bytes <= longest
+}
+
+// shortRows reports whether rows of groups, of n elements, are so short.
+func (f *groupedPlan) shortRows(g *layout, n int64) bool {
+	return n*g.size[g.dims-1]*f.size[0] <= shortGroupRow
 }
 
 // cuts reports whether a data input, which is expanded along one of two dimensions, alone keeps these from being joined.
@@ -158,7 +182,7 @@ func (f *groupedPlan) copyTiles(c *call, rows bool) bool {
 	g, m, before := &c.groups, &c.members, c.groups
 	n := m.count()
 	f.inCopiedOrder(g, n)
-	short := f.packed < 0 && n*g.size[g.dims-1] < fewInRow
+	short := f.packed < 0 && f.shortRows(g, n)
 	var copied [len(copiedOperands)]bool
 	for i, k := range copiedOperands {
 		cut := k < dataInputs && f.cuts(m, k)

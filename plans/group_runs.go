@@ -17,48 +17,19 @@ const leastCall = 512
 // nearBytes is about how many bytes of elements the first cache holds while they are read twice.
 const nearBytes = 1 << 15
 
-// tooShortRuns reports whether groups of several runs of n elements are better gathered: runs are short,
-// or calls with one of each group, and there are enough to pay for it. Kernels that hold the sums of runs lose less.
-func (f *groupedPlan) tooShortRuns(n, rows, groups int64, held bool) bool {
-	short := n < 8 || n < 16 && n*groups < 1024
-	if held {
-		short = n < 4 || n*groups < 256 && !f.args.Stream
-	}
-	return rows*n >= cpu.Lanes && short
-}
-
-// tryGroupRuns lays out a reduction of such groups, and returns the number of its
-// jobs; 0 where they lie otherwise. Whole groups that a call takes have up to longest elements;
-// extremes of groups of up to together elements are found together.
-func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest, together int64) int64 {
-	g, m := &c.groups, &c.members
-	rows, n := m.rows()
-	f.joinFollowing(c)
-	held := !anyOrder && f.holdsRuns() // sums, not extremes
-	if oneByOne || c.blocks != 1 && (c.blocks == 0 || cpu.StripeBlock%n != 0 && !held && !anyOrder) || m.dims > 2 || c.following < 2 || n > jobSize/2 {
+// tryGroupRuns lays out a reduction of such groups, and returns the number of its jobs; 0 where they lie otherwise.
+func (r *reduction[C]) tryGroupRuns(c *call) int64 {
+	rows, n := c.members.rows()
+	r.joinFollowing(c)
+	if oneByOne || c.following < 2 || n > jobSize/2 || !r.areRows(&c.members) || !r.blocksEndWithRows(c, n) {
 		return 0
 	}
-	for k := range kernelOperands {
-		if f.hasData(m, k) && m.stride[k][m.dims-1] != f.size[k] {
-			return 0
-		}
-	}
-	calls := c.parts(g.count()*m.count(), 4)
+	c.together = rows == 1 && r.findsTogether(c)
 	switch {
-	case rows == 1 && f.codesFollow(c, n):
-		most := int64(cpu.MaxGroupRuns)
-		switch {
-		case held:
-			most = cpu.Block // room for their results
-		case f.takesExtremes(g, n, together):
-			most = min(cpu.Block, max(8, nearBytes/(n*f.size[0])))
-		}
-		c.groupsPerTile = min(most, max(jobSize/2, min(longest, n*g.count()/calls))/n)
-		if f.packed >= 0 {
-			c.groupsPerTile = min(c.groupsPerTile, feedSize/n)
-		}
-	case rows > 1 && f.packed < 0 && !f.tooShortRuns(n, rows, c.following, held) && (held || f.takesRows(g, n, anyOrder)):
-		c.groupsPerTile = min(cpu.MaxGroupRuns, max(min(8, ceilDiv(leastCall, n)), g.count()*c.blocks/calls))
+	case rows == 1 && r.codesFollow(c, n):
+		c.groupsPerTile = r.groupsOfCall(c, n)
+	case rows > 1 && r.takesRows(c, rows, n):
+		c.groupsPerTile = min(cpu.MaxGroupRuns, max(min(8, ceilDiv(leastCall, n)), c.groups.count()*c.blocks/c.leastCalls()))
 	default:
 		return 0
 	}
@@ -74,6 +45,44 @@ func (f *groupedPlan) tryGroupRuns(c *call, anyOrder bool, longest, together int
 	return ceilDiv(c.tilesOfGroups(), c.tilesPerJob)
 }
 
+// leastCalls returns how many calls there are at least, so that all threads have some.
+func (c *call) leastCalls() int64 { return c.parts(c.groups.count()*c.members.count(), 4) }
+
+// areRows reports whether members are one run of elements that follow one another in all data operands, or several such.
+func (f *groupedPlan) areRows(m *layout) bool {
+	for k := range kernelOperands {
+		if f.hasData(m, k) && m.stride[k][m.dims-1] != f.size[k] {
+			return false
+		}
+	}
+	return m.dims <= 2
+}
+
+// blocksEndWithRows reports whether groups have one block, or several that a call may take rows of n elements of: kernels
+// that hold the sums of runs, and extremes, take a part of a row, too.
+func (r *reduction[C]) blocksEndWithRows(c *call, n int64) bool {
+	return c.blocks == 1 || c.blocks > 1 && (cpu.StripeBlock%n == 0 || r.holdsSums() || r.fold.anyOrder)
+}
+
+// holdsSums reports whether these are sums, and kernels hold those of runs in registers.
+func (r *reduction[C]) holdsSums() bool { return r.fold.sums != nil && r.holdsRuns() }
+
+// groupsOfCall returns how many whole groups, of one run of n elements each, a call takes: as many as there is room for,
+// and as are calls enough for all threads.
+func (r *reduction[C]) groupsOfCall(c *call, n int64) int64 {
+	most := int64(cpu.MaxGroupRuns)
+	switch {
+	case c.together:
+		most = min(cpu.Block, max(8, nearBytes/(n*r.size[0]))) // room for their results; their elements are read twice
+	case r.holdsSums():
+		most = cpu.Block
+	}
+	if r.packed >= 0 {
+		most = min(most, feedSize/n)
+	}
+	return min(most, max(jobSize/2, min(r.longestCall(), n*c.groups.count()/c.leastCalls()))/n)
+}
+
 // groupRunsJob makes the job that reduces some tiles of groups, and maps their
 // elements with the results, if there is a kernel for it; or that reduces one block
 // of a tile.
@@ -82,8 +91,7 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold *folde
 		rows, size := c.members.rows()
 		n := int(size)
 		a := f.armGroups(c, w, first, groups)
-		together := rows == 1 && f.takesExtremes(&c.groups, size, fold.together)
-		if fold.choose != nil && rows == 1 && !together {
+		if fold.choose != nil && rows == 1 && !c.together {
 			results := resultsOf[C](w, int(groups))
 			a.Ahead = c.nextGroups(f, 1)
 			if fold.choose(n, a, results) {
@@ -94,7 +102,7 @@ func groupRunsJob[C cpu.Compute](f *groupedPlan, kernel cpu.Striped, fold *folde
 			a = f.armGroups(c, w, first, groups)
 		}
 		var results [2][]C
-		if together {
+		if c.together {
 			results = resultsOf[C](w, int(groups))
 			fold.extremes(&w.scratch, a.In[0], n, results)
 		} else {
@@ -193,18 +201,41 @@ func (f *groupedPlan) moveRows(c *call, w *worker, a *cpu.Args, first, to, by in
 	f.copyTile(c, w, a, first, int64(a.Runs.Steps), to)
 }
 
-// takesExtremes reports whether the extremes of all groups of a call are found together, see folder.
-func (f *groupedPlan) takesExtremes(g *layout, n, longest int64) bool {
-	return n <= longest && g.stride[0][g.dims-1] == n*f.size[0]
+// findsTogether reports whether the extremes of all groups of a call are found together, see folder.
+func (r *reduction[C]) findsTogether(c *call) bool {
+	n, g := c.members.count(), &c.groups
+	return n <= r.fold.together && g.stride[0][g.dims-1] == n*r.size[0]
 }
 
-// takesRows reports whether a call may take one of several runs of each group, of n elements.
-func (f *groupedPlan) takesRows(l *layout, n int64, anyOrder bool) bool {
-	const once = true // no element of extremes may be handled twice
-	if anyOrder {
-		return f.isa != cpu.AVX2 || f.isa.TakesRuns(n, tensor.None, 0, once)
+// leastApart is how many bytes of a group, which does not follow the last one, a kernel chooses parameters for as fast where
+// they lie: measured on Zen 5.
+const leastApart = 1 << 8
+
+// choosesApart reports whether kernels choose the parameters of groups where these lie, in one step.
+func (r *reduction[C]) choosesApart(c *call) bool {
+	return r.fold.choose != nil && c.members.dims == 1 && c.members.count()*r.size[0] >= leastApart
+}
+
+// takesRows reports whether a call takes one of several runs of each group, of n elements. They are better gathered where
+// runs are short, or calls with one of each group, and there are enough to pay for it. Kernels that hold the sums of runs
+// lose less.
+func (r *reduction[C]) takesRows(c *call, rows, n int64) bool {
+	held := r.holdsSums()
+	short := n < 8 || n < 16 && n*c.following < 1024
+	if held {
+		short = n < 4 || n*c.following < 256 && !r.args.Stream
 	}
-	return n%cpu.Lanes == 0 || cpu.Lanes%n == 0 || n > cpu.Lanes && f.sumsRuns(l, n)
+	if r.packed >= 0 || short && rows*n >= cpu.Lanes {
+		return false
+	}
+	const once = true // no element of extremes may be handled twice
+	switch {
+	case held:
+		return true
+	case r.fold.anyOrder:
+		return r.isa != cpu.AVX2 || r.isa.TakesRuns(n, tensor.None, 0, once)
+	}
+	return n%cpu.Lanes == 0 || cpu.Lanes%n == 0 || n > cpu.Lanes && r.sumsRuns(&c.groups, n)
 }
 
 // groupResults folds what a kernel left in the lanes of groups: sums, by the kernel that sums

@@ -17,7 +17,7 @@ type apart[C cpu.Compute] struct {
 // from and to tensors that lie otherwise than each other.
 func (r *reduction[C]) mapsWell(c *call, of *way) bool {
 	g := &c.groups
-	few := c.tilesCopied && g.dims > 1 && c.members.count()*g.size[g.dims-1] < fewInRow
+	few := c.tilesCopied && g.dims > 1 && r.shortRows(g, c.members.count())
 	return of.mapped(c) && !(few && !c.lieAlike(r.operand[0], r.operand[firstOutput]))
 }
 

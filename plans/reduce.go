@@ -15,6 +15,7 @@ type reducing struct {
 	groupsPerTile int64  // of groups that lie side by side, or are short
 	gathered      int64  // of each group that a call takes of groups that are gathered, if not as many as usual
 	tilesPerJob   int64
+	together      bool // extremes of all groups of a call are found together (group_runs.go)
 	tilesCopied   bool // their elements are copied first
 	runsCopied    bool // runs of inputs that are expanded are
 }
@@ -85,7 +86,7 @@ func (r *reduction[C]) ways() []way {
 			shortGroupJob(r.groupedPlan, r.kernel, &r.fold, r.then), always,
 		},
 		inGroupRuns: {
-			func(c *call) int64 { return r.tryGroupRuns(c, r.fold.anyOrder, r.longestCall(), r.fold.together) },
+			func(c *call) int64 { return r.tryGroupRuns(c) },
 			groupRunsJob(r.groupedPlan, r.kernel, &r.fold, r.then),
 			func(c *call) bool { return c.members.dims == 1 || c.blocks == 1 && whole(c) },
 		},

@@ -183,13 +183,27 @@ func storeLines(c *build.Context) {
 }
 
 // expandAVX2 fills dst with each f32 of src, run times: whole vectors, of
-// which the next ones overwrite what is too much.
+// which the next ones overwrite what is too much. Of up to a vector each there are four at a time,
+// so that it matters little where the linker puts the loop.
 func expandAVX2(c *build.Context) {
 	beginFunction(c, "expandAVX2", "func(dst, src *float32, count, run int)",
-		"expandAVX2 fills dst with each of count elements of src, run times, and may write 7 more.")
+		"expandAVX2 fills dst with each of count elements of src, run times. It may read 3 more, and write 31.")
 	dst, src, count, run := param(c, "dst"), param(c, "src"), param(c, "count"), param(c, "run")
 	c.SHLQ(operand.Imm(2), run) // bytes
-	const vector = 32
+	const vector, few = 32, 4
+	branch(c.CMPQ, run, operand.U32(vector), c.JGT, "long")
+	c.Label("few")
+	branch(c.TESTQ, count, count, c.JLE, "done")
+	for i := range few {
+		v := c.YMM()
+		c.VBROADCASTSS(operand.Mem{Base: src, Disp: 4 * i}, v)
+		c.VMOVUPS(v, operand.Mem{Base: dst})
+		c.ADDQ(run, dst)
+	}
+	c.ADDQ(operand.Imm(4*few), src)
+	c.SUBQ(operand.Imm(few), count)
+	c.JMP(operand.LabelRef("few"))
+	c.Label("long")
 	for _, vectors := range []int{4, 1} {
 		label := func(name string) string { return fmt.Sprint(name, vectors) }
 		v, at := c.YMM(), c.GP64()
