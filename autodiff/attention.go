@@ -108,21 +108,26 @@ func (q Float[B]) ScaledDotProductAttention(k, v Float[B], mask Bool[B], options
 	return y
 }
 
-// blind tells, as [..., l, 1], which rows of a mask [..., l, s] hold nowhere; nothing where there is no such row.
-func (x Bool[B]) blind() (Bool[B], error) {
-	if x.Rank() == 0 {
-		x = x.Reshape(1)
-		defer x.Release()
+// blind tells, as [..., l, 1], which rows of a mask [..., l, s] hold nowhere; nothing where there is no such row, or no key, whose
+// results are zeros anyway.
+func (x Bool[B]) blind() (none Bool[B], err error) {
+	view, err := x.View()
+	if err != nil || x.Len() == 0 {
+		return none, err
 	}
-	some := x.Any(-1)
-	defer some.Release()
-	none := some.Not()
-	defer none.Release()
-	n, err := none.Count()
-	if err != nil || n == 0 {
-		return Bool[B]{}, err
+	shape := append(x.Shape(), 1)
+	last := max(x.Rank()-1, 0)
+	s := shape[last]
+	shape = append(shape[:last], 1)
+	rows, found := make([]bool, 0, x.Len()/s), false
+	for row := range slices.Chunk(tensor.Slice[bool](view), s) {
+		hidden := !slices.Contains(row, true)
+		rows, found = append(rows, hidden), found || hidden
 	}
-	return none.Unsqueeze(-1), nil
+	if !found {
+		return none, nil
+	}
+	return Bools(x.be, rows, shape...), nil
 }
 
 // covers checks that t broadcasts to the scores of an attention.

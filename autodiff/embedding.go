@@ -33,10 +33,11 @@ func (x Float[B]) Embedding(indices Int[B], options ...EmbeddingOption) Float[B]
 	return Float[B]{x.run(OpEmbedding, &at, indices.Tensor)}
 }
 
-// EmbeddingBag looks up rows of the weight x [v, d] and returns for each bag of indices their sum, their mean or, column by column,
-// the largest: mode is "sum", "mean" or "max". Each row of indices [b, l] is a bag, or, of indices [n], what follows each of
-// the offsets [b], of which the first is 0. The result is [b, d], of a bag without indices zeros. Factors, PyTorch's per_sample_weights, which may be absent, are what
-// each row is multiplied by, for each index, with the mode "sum".
+// EmbeddingBag looks up rows of the weight x [v, d] and returns for each bag of indices their sum, their mean or, column by
+// column, the largest: mode is "sum", "mean" or "max". Each row of indices [b, l] is a bag, or, of indices [n], what follows each
+// of the offsets [b], of which the first is 0 and none less than the one before. The result is [b, d], of a bag without indices
+// zeros. Factors, PyTorch's per_sample_weights of the indices' shape, multiply the row of each index; they may be absent, and are
+// for the mode "sum".
 func (x Float[B]) EmbeddingBag(indices, offsets Int[B], factors Float[B], mode string, options ...EmbeddingOption) Float[B] {
 	at := Attr{Mode: mode}
 	if err := at.embeddingOptions("embedding_bag", options); err != nil {
