@@ -46,10 +46,10 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
                activation_fake_quantizer.scale and zero_point; then
                weight_only_linear x=f32[M,K] weight=s4[N,K] group_size=G: weight.codes, weight.scale and zero_point as
                [N, ceil(K/G)], G being K where a row has one scale
-    of patches those of a ServedFakeQuantizedConv: the same for rows that the caller copies, with 0 around x (after
-               quantization): for each position the places of the kernel in order, the C / groups channels of each together, so
-               that K is their product. Of groups, each has its channels of x and its N / groups rows of weight.codes, of
-               weight.scale and of bias
+    of a       the same (integer products per tensor), of rows that the caller copies from quantized x with 0 around: for
+    Served...  each position of each image the places of the kernel in order, each with its C / groups channels together;
+    Conv       K is their product. Groups are calls of their own, each with its channels of x and its N / groups rows of
+               weight.codes, weight.scale and bias; of codes there are such calls without groups only
     embedding  weight_only_embedding_bag weight=s4[V,D] indices=i64[M,1] group_size=G mode=sum: weight.codes and so on
     =========  ============================================================================================
 
