@@ -3598,9 +3598,12 @@ TEXT ·copyShortRowsAVX2(SB), NOSPLIT, $0-48
 	MOVQ fromStep+24(FP), BX
 	MOVQ bytes+32(FP), SI
 	MOVQ rows+40(FP), DI
-	MOVQ BX, R8
-	SHLQ $0x03, R8
-	ADDQ DX, R8
+	MOVQ DX, R8
+	CMPQ DI, $0x00000020
+	JLT  few
+	LEAQ (DX)(BX*8), R8
+
+few:
 	CMPQ SI, $0x00000020
 	JGT  over32
 

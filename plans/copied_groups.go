@@ -54,7 +54,7 @@ func (r *reduction[C]) shortCalls(c *call) bool {
 	if r.then != nil && bytes < leastMoved && !c.lieAlike(r.operand[0], r.operand[firstOutput]) {
 		longest /= 4
 	}
-	return c.following < c.groups.count() && c.following*bytes <= longest
+	return c.following < min(c.groups.count(), c.groupsPerTile) && c.following*bytes <= longest
 }
 
 // shortRows reports whether rows of groups, of n elements, are so short.

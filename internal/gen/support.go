@@ -233,16 +233,18 @@ func expand(c *build.Context) {
 }
 
 // copyShortRows copies rows of 16 to 256 bytes, which lie some bytes apart: by so many moves of one size that the last ones, which
-// end with the row, overlap those before them by less than all. Lines of a row some rows on are asked for: a processor
-// looks ahead no further than a page along rows.
+// end with the row, overlap those before them by less than all. Of many rows, lines of one some rows on are asked for: a
+// processor looks ahead no further than a page along rows.
 func copyShortRows(c *build.Context) {
 	beginFunction(c, "copyShortRowsAVX2", "func(to *byte, toStep int, from *byte, fromStep, bytes, rows int)",
 		"copyShortRowsAVX2 copies rows of 16 to 256 bytes, which lie a step apart.")
 	to, toStep, from, fromStep := param(c, "to"), param(c, "toStep"), param(c, "from"), param(c, "fromStep")
 	size, rows, later := param(c, "bytes"), param(c, "rows"), c.GP64()
-	c.MOVQ(fromStep, later)
-	c.SHLQ(operand.Imm(3), later)
-	c.ADDQ(from, later)
+	const ahead, many = 8, 32
+	c.MOVQ(from, later)
+	branch(c.CMPQ, rows, operand.U32(many), c.JLT, "few")
+	c.LEAQ(operand.Mem{Base: from, Index: fromStep, Scale: ahead}, later)
+	c.Label("few")
 	classes := []struct{ moves, bytes int }{{2, 16}, {2, 32}, {4, 32}, {8, 32}}
 	for i, class := range classes {
 		most := class.moves * class.bytes
