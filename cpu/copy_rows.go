@@ -2,12 +2,13 @@ package cpu
 
 import "unsafe"
 
-// longCopy is how many bytes of a row the runtime copies as fast as moves of 16.
+// longCopy is how many bytes of a row the runtime copies as fast as moves of 16 or more.
 const longCopy = 256
 
 // CopyRows copies rows of some bytes, which lie a step apart. What is moved last of a row overlaps what was moved before.
 func CopyRows(to unsafe.Pointer, toStep int64, from unsafe.Pointer, fromStep, bytes, rows int64) {
 	switch {
+	case bytes >= 16 && bytes <= longCopy && copyRowsByVectors(to, toStep, from, fromStep, bytes, rows):
 	case bytes >= longCopy:
 		for r := range rows {
 			copy(unsafe.Slice((*byte)(unsafe.Add(to, r*toStep)), bytes), unsafe.Slice((*byte)(unsafe.Add(from, r*fromStep)), bytes))

@@ -12,6 +12,14 @@ import (
 // Rows of all lengths around those of moves are copied, and nothing beside them: both sides end at pages that cannot be
 // read or written.
 func TestCopyRows(t *testing.T) {
+	defer cpu.Limit(cpu.Allowed())
+	for _, isa := range []cpu.ISA{cpu.Go, cpu.Allowed()} {
+		cpu.Limit(isa)
+		testCopyRows(t)
+	}
+}
+
+func testCopyRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 1))
 	for bytes := int64(1); bytes <= 300; bytes++ {
 		rows, fromGap, toGap := 1+r.Int64N(5), r.Int64N(20), r.Int64N(20)

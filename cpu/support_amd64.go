@@ -30,9 +30,14 @@ var paramRows = []Row[ParamKernels]{
 				loadByKernel(unsafe.Slice((*float32)(v), n), s, zeroPoints, lo, hi)
 			},
 			func(dst, src unsafe.Pointer, count, run int) {
-				expandAVX2((*float32)(dst), (*float32)(src), count, run)
+				expandAVX2F32((*float32)(dst), (*float32)(src), count, run)
 			},
 		}, t.Compute == tensor.F32
+	}},
+	{"avx2", AVX2, func(t Types) (ParamKernels, bool) {
+		return ParamKernels{loadGo[float64], func(dst, src unsafe.Pointer, count, run int) {
+			expandAVX2F64((*float64)(dst), (*float64)(src), count, run)
+		}}, t.Compute == tensor.F64
 	}},
 }
 
@@ -55,6 +60,15 @@ func storeZeros(to *byte, n int) { storeZerosAVX2(to, n) }
 
 // storeLines copies n bytes around the caches: n and both addresses are multiples of a line.
 func storeLines(to, from unsafe.Pointer, n int) { storeLinesAVX2((*byte)(to), (*byte)(from), n) }
+
+// copyRowsByVectors copies rows of 16 to longCopy bytes, at least one, and reports whether it can.
+func copyRowsByVectors(to unsafe.Pointer, toStep int64, from unsafe.Pointer, fromStep, bytes, rows int64) bool {
+	if Allowed() < AVX2 {
+		return false
+	}
+	copyShortRowsAVX2((*byte)(to), int(toStep), (*byte)(from), int(fromStep), int(bytes), int(rows))
+	return true
+}
 
 // prefetch asks for bytes.
 func prefetch(from unsafe.Pointer, bytes int64, _ *Scratch) {

@@ -47,6 +47,9 @@ func storeZeros(to *byte, n int) { clear(unsafe.Slice(to, n)) }
 // storeLines is not reached: no kernel asks for it.
 func storeLines(unsafe.Pointer, unsafe.Pointer, int) {}
 
+// copyRowsByVectors cannot: there are no vectors.
+func copyRowsByVectors(unsafe.Pointer, int64, unsafe.Pointer, int64, int64, int64) bool { return false }
+
 // prefetch asks for bytes: it reads from each line. What it reads goes where nobody looks.
 func prefetch(from unsafe.Pointer, bytes int64, s *Scratch) {
 	sum := int64(0)

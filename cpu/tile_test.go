@@ -27,8 +27,11 @@ func TestTileRows(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, uint64(row.Needs)))
 			for range 4000 {
 				x := newTiled(r)
-				want := x.fill(definition)
-				require.Equal(t, want, x.fill(&row), "%+v", x)
+				for _, compute := range []tensor.DType{tensor.F32, tensor.F64} {
+					if got := x.fill(&row, compute); got != nil {
+						require.Equal(t, x.fill(definition, compute), got, "%v %+v", compute, x)
+					}
+				}
 			}
 		})
 	}
@@ -58,17 +61,17 @@ func newTiled(r *rand.Rand) *tiled {
 	return x
 }
 
-// fill returns the bits of a tile's elements, those of NaN being the same.
-func (x *tiled) fill(row *cpu.Row[cpu.ParamKernels]) []uint64 {
+// fill returns the bits of a tile's elements, those of NaN being the same: none where a row does not take the compute type.
+func (x *tiled) fill(row *cpu.Row[cpu.ParamKernels], compute tensor.DType) []uint64 {
 	tile := new(cpu.ParamTile)
-	by, ok := row.Pick(cpu.Types{Compute: tensor.F32})
+	by, ok := row.Pick(cpu.Types{Compute: compute})
 	if !ok {
-		panic("no row for f32")
+		return nil
 	}
 	from := cpu.Span{P: unsafe.Pointer(&x.data[0]), Stride: int64(x.step) * x.dtype.Size(), DType: x.dtype}
-	tile.Add(&cpu.Args{Lo: x.lo, Hi: x.hi}, x.number, cpu.ParamRuns{Of: from, Count: x.count, Run: x.run}, tensor.F32, &by)
+	tile.Add(&cpu.Args{Lo: x.lo, Hi: x.hi}, x.number, cpu.ParamRuns{Of: from, Count: x.count, Run: x.run}, compute, &by)
 	v := make([]float64, x.count*x.run)
-	cpu.Load(v, tile.Span(x.number, true, tensor.F32))
+	cpu.Load(v, tile.Span(x.number, true, compute))
 	bits := make([]uint64, len(v))
 	for i, n := range v {
 		if bits[i] = math.Float64bits(n); n != n {

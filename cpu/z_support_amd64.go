@@ -4,10 +4,15 @@
 
 package cpu
 
-// expandAVX2 fills dst with each of count elements of src, run times. It may read 3 more, and write 31.
+// expandAVX2F32 fills dst with each of count elements of src, run times. It may read 3 more, and write 128 bytes.
 //
 //go:noescape
-func expandAVX2(dst *float32, src *float32, count int, run int)
+func expandAVX2F32(dst *float32, src *float32, count int, run int)
+
+// expandAVX2F64 fills dst with each of count elements of src, run times. It may read 3 more, and write 128 bytes.
+//
+//go:noescape
+func expandAVX2F64(dst *float64, src *float64, count int, run int)
 
 // foldLanesAVX2 adds up 64 lanes by halves.
 //
@@ -130,6 +135,11 @@ func storeZerosAVX2(to *byte, n int)
 //
 //go:noescape
 func storeLinesAVX2(to *byte, from *byte, n int)
+
+// copyShortRowsAVX2 copies rows of 16 to 256 bytes, which lie a step apart.
+//
+//go:noescape
+func copyShortRowsAVX2(to *byte, toStep int, from *byte, fromStep int, bytes int, rows int)
 
 func storeFence()
 

@@ -4,9 +4,9 @@
 
 #include "textflag.h"
 
-// func expandAVX2(dst *float32, src *float32, count int, run int)
+// func expandAVX2F32(dst *float32, src *float32, count int, run int)
 // Requires: AVX
-TEXT ·expandAVX2(SB), NOSPLIT, $0-32
+TEXT ·expandAVX2F32(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
 	MOVQ count+16(FP), DX
@@ -34,13 +34,17 @@ few:
 	SUBQ         $0x04, DX
 	JMP          few
 
+done:
+	VZEROUPPER
+	RET
+
 long:
 	TESTQ $0x0000007f, BX
 	JNE   next1
 
 next4:
 	TESTQ        DX, DX
-	JLE          done
+	JLE          done4
 	VBROADCASTSS (CX), Y0
 	XORQ         SI, SI
 
@@ -57,9 +61,13 @@ more4:
 	DECQ    DX
 	JMP     next4
 
+done4:
+	VZEROUPPER
+	RET
+
 next1:
 	TESTQ        DX, DX
-	JLE          done
+	JLE          done1
 	VBROADCASTSS (CX), Y0
 	XORQ         SI, SI
 
@@ -73,7 +81,88 @@ more1:
 	DECQ    DX
 	JMP     next1
 
+done1:
+	VZEROUPPER
+	RET
+
+// func expandAVX2F64(dst *float64, src *float64, count int, run int)
+// Requires: AVX
+TEXT ·expandAVX2F64(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ count+16(FP), DX
+	MOVQ run+24(FP), BX
+	SHLQ $0x03, BX
+	CMPQ BX, $0x00000020
+	JGT  long
+
+few:
+	TESTQ        DX, DX
+	JLE          done
+	VBROADCASTSD (CX), Y0
+	VMOVUPS      Y0, (AX)
+	ADDQ         BX, AX
+	VBROADCASTSD 8(CX), Y0
+	VMOVUPS      Y0, (AX)
+	ADDQ         BX, AX
+	VBROADCASTSD 16(CX), Y0
+	VMOVUPS      Y0, (AX)
+	ADDQ         BX, AX
+	VBROADCASTSD 24(CX), Y0
+	VMOVUPS      Y0, (AX)
+	ADDQ         BX, AX
+	ADDQ         $0x20, CX
+	SUBQ         $0x04, DX
+	JMP          few
+
 done:
+	VZEROUPPER
+	RET
+
+long:
+	TESTQ $0x0000007f, BX
+	JNE   next1
+
+next4:
+	TESTQ        DX, DX
+	JLE          done4
+	VBROADCASTSD (CX), Y0
+	XORQ         SI, SI
+
+more4:
+	VMOVUPS Y0, (AX)(SI*1)
+	VMOVUPS Y0, 32(AX)(SI*1)
+	VMOVUPS Y0, 64(AX)(SI*1)
+	VMOVUPS Y0, 96(AX)(SI*1)
+	ADDQ    $0x00000080, SI
+	CMPQ    SI, BX
+	JLT     more4
+	ADDQ    BX, AX
+	ADDQ    $0x08, CX
+	DECQ    DX
+	JMP     next4
+
+done4:
+	VZEROUPPER
+	RET
+
+next1:
+	TESTQ        DX, DX
+	JLE          done1
+	VBROADCASTSD (CX), Y0
+	XORQ         SI, SI
+
+more1:
+	VMOVUPS Y0, (AX)(SI*1)
+	ADDQ    $0x00000020, SI
+	CMPQ    SI, BX
+	JLT     more1
+	ADDQ    BX, AX
+	ADDQ    $0x08, CX
+	DECQ    DX
+	JMP     next1
+
+done1:
 	VZEROUPPER
 	RET
 
@@ -3495,6 +3584,108 @@ next:
 	ADDQ     $0x40, AX
 	SUBQ     $0x40, DX
 	JMP      next
+
+done:
+	VZEROUPPER
+	RET
+
+// func copyShortRowsAVX2(to *byte, toStep int, from *byte, fromStep int, bytes int, rows int)
+// Requires: AVX, MMX+
+TEXT ·copyShortRowsAVX2(SB), NOSPLIT, $0-48
+	MOVQ to+0(FP), AX
+	MOVQ toStep+8(FP), CX
+	MOVQ from+16(FP), DX
+	MOVQ fromStep+24(FP), BX
+	MOVQ bytes+32(FP), SI
+	MOVQ rows+40(FP), DI
+	MOVQ DX, R8
+	CMPQ DI, $0x00000020
+	JLT  few
+	LEAQ (DX)(BX*8), R8
+
+few:
+	CMPQ SI, $0x00000020
+	JGT  over32
+
+rows32:
+	VMOVUPS    (DX), X0
+	VMOVUPS    X0, (AX)
+	VMOVUPS    -16(DX)(SI*1), X0
+	VMOVUPS    X0, -16(AX)(SI*1)
+	PREFETCHT0 (R8)
+	ADDQ       BX, R8
+	ADDQ       BX, DX
+	ADDQ       CX, AX
+	DECQ       DI
+	JG         rows32
+	JMP        done
+
+over32:
+	CMPQ SI, $0x00000040
+	JGT  over64
+
+rows64:
+	VMOVUPS    (DX), Y0
+	VMOVUPS    Y0, (AX)
+	VMOVUPS    -32(DX)(SI*1), Y0
+	VMOVUPS    Y0, -32(AX)(SI*1)
+	PREFETCHT0 (R8)
+	ADDQ       BX, R8
+	ADDQ       BX, DX
+	ADDQ       CX, AX
+	DECQ       DI
+	JG         rows64
+	JMP        done
+
+over64:
+	CMPQ SI, $0x00000080
+	JGT  over128
+
+rows128:
+	VMOVUPS    (DX), Y0
+	VMOVUPS    Y0, (AX)
+	VMOVUPS    32(DX), Y0
+	VMOVUPS    Y0, 32(AX)
+	VMOVUPS    -64(DX)(SI*1), Y0
+	VMOVUPS    Y0, -64(AX)(SI*1)
+	VMOVUPS    -32(DX)(SI*1), Y0
+	VMOVUPS    Y0, -32(AX)(SI*1)
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       BX, R8
+	ADDQ       BX, DX
+	ADDQ       CX, AX
+	DECQ       DI
+	JG         rows128
+	JMP        done
+
+over128:
+rows256:
+	VMOVUPS    (DX), Y0
+	VMOVUPS    Y0, (AX)
+	VMOVUPS    32(DX), Y0
+	VMOVUPS    Y0, 32(AX)
+	VMOVUPS    64(DX), Y0
+	VMOVUPS    Y0, 64(AX)
+	VMOVUPS    96(DX), Y0
+	VMOVUPS    Y0, 96(AX)
+	VMOVUPS    -128(DX)(SI*1), Y0
+	VMOVUPS    Y0, -128(AX)(SI*1)
+	VMOVUPS    -96(DX)(SI*1), Y0
+	VMOVUPS    Y0, -96(AX)(SI*1)
+	VMOVUPS    -64(DX)(SI*1), Y0
+	VMOVUPS    Y0, -64(AX)(SI*1)
+	VMOVUPS    -32(DX)(SI*1), Y0
+	VMOVUPS    Y0, -32(AX)(SI*1)
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+	ADDQ       BX, R8
+	ADDQ       BX, DX
+	ADDQ       CX, AX
+	DECQ       DI
+	JG         rows256
 
 done:
 	VZEROUPPER

@@ -54,7 +54,7 @@ func (r *reduction[C]) shortCalls(c *call) bool {
 	if r.then != nil && bytes < leastMoved && !c.lieAlike(r.operand[0], r.operand[firstOutput]) {
 		longest /= 4
 	}
-	return c.following < c.groups.count() && c.following*bytes <= longest
+	return c.following < min(c.groups.count(), c.groupsPerTile) && c.following*bytes <= longest
 }
 
 // shortRows reports whether rows of groups, of n elements, are so short.
@@ -176,70 +176,85 @@ func (f *groupedPlan) follow(g *layout, k int, n int64) bool {
 }
 
 // copyTiles has tiles copied of the data operands whose elements do not follow one another, and reports whether there are
-// any. Groups and members are laid out as if they did. Long groups are left alone, unless they are expanded. Groups of several
-// rows are copied where rows says so: such as blocks whose extremes, of all of a call, are found together then.
+// any. Groups and members are laid out as if they did, in the order in which copies are made.
 func (f *groupedPlan) copyTiles(c *call, rows bool) bool {
-	g, m, before := &c.groups, &c.members, c.groups
-	n := m.count()
-	f.inCopiedOrder(g, n)
-	short := f.packed < 0 && f.shortRows(g, n)
-	var copied [len(copiedOperands)]bool
-	for i, k := range copiedOperands {
-		cut := k < dataInputs && f.cuts(m, k)
-		gaps := k < dataInputs && (g.stride[k][g.dims-1] != n*f.size[k] || f.cuts(g, k))
-		copied[i] = f.hasData(g, k) && (cut || m.apart(k, f.size[k]) || m.dims == 1 && gaps || m.dims > 1 && rows || short && !f.follow(g, k, n))
-		if copied[i] && n > longestShortGroup && !cut && !f.isExpanded(m, k) {
-			*g = before
-			return false
-		}
-	}
+	before := c.groups
+	f.inCopiedOrder(&c.groups, c.members.count())
+	copied := f.tilesToCopy(c, rows)
 	if !slices.Contains(copied[:], true) {
-		*g = before
+		c.groups = before
 		return false
 	}
+	f.layTiles(c, copied)
+	return true
+}
+
+// tilesToCopy says which operands are to be copied: those whose elements lie apart within a run, or within a group of one
+// run, and in short rows those that lie otherwise than copies. Groups of several rows are copied where rows says so: such as
+// blocks whose extremes, of all of a call, are found together then. It is none where groups are long, unless they are expanded.
+func (f *groupedPlan) tilesToCopy(c *call, rows bool) (copied [len(copiedOperands)]bool) {
+	g, m, n := &c.groups, &c.members, c.members.count()
+	short := f.packed < 0 && f.shortRows(g, n)
+	for i, k := range copiedOperands {
+		if !f.hasData(g, k) {
+			continue
+		}
+		size, input := f.size[k], k < dataInputs
+		cut, whole := input && f.cuts(m, k), rows
+		if m.dims == 1 {
+			whole = input && (g.stride[k][g.dims-1] != n*size || f.cuts(g, k))
+		}
+		copied[i] = cut || m.apart(k, size) || whole || short && !f.follow(g, k, n)
+		if copied[i] && n > longestShortGroup && !cut && !f.isExpanded(m, k) {
+			return [len(copiedOperands)]bool{}
+		}
+	}
+	return copied
+}
+
+// layTiles lays out groups and members with tiles in the place of operands that are copied. A tile has a row of each of some
+// groups: the last dimensions of members, that is, which may be one where copies follow one another. All rows of a group are
+// copied to one place.
+func (f *groupedPlan) layTiles(c *call, copied [len(copiedOperands)]bool) {
+	g, m, members := &c.groups, &c.members, c.members
 	c.tilesCopied = true
 	c.copiesPieces()
 	for i, k := range copiedOperands {
-		from := &c.sources[i]
-		if from.dims = 0; !copied[i] {
-			continue
+		if copied[i] {
+			m.follow(k, f.size[k])
 		}
-		from.dims, from.packed, from.start[0] = m.dims+g.dims, -1, g.start[k]
-		copy(from.size[copy(from.size[:], m.size[:m.dims]):], g.size[:g.dims])
-		copy(from.stride[0][copy(from.stride[0][:], m.stride[k][:m.dims]):], g.stride[k][:g.dims])
-		m.follow(k, f.size[k])
 	}
 	row := m.dims - 1 // where rows begin
 	for row > 0 && m.joins(row-1, row, operandsBelow(kernelOperands)) {
 		row--
 	}
-	n = 1
-	for _, size := range m.size[row:m.dims] {
-		n *= size
-	}
+	n := m.size[row] * m.within(row)
 	for i, k := range copiedOperands {
-		if from := &c.sources[i]; from.dims > 0 { // rows are the last dimensions, groups come before
-			rotate(from.size[row:from.dims], m.dims-row)
-			rotate(from.stride[0][row:from.dims], m.dims-row)
-			from.coalesce(1)
-			g.follow(k, n*f.size[k])
+		from := &c.sources[i]
+		if from.dims = 0; !copied[i] {
+			continue
 		}
+		from.packed, from.start[0] = -1, g.start[k]
+		from.add(&members, k, 0, row)
+		from.add(g, k, 0, g.dims)
+		from.add(&members, k, row, m.dims)
+		from.coalesce(1)
+		g.follow(k, n*f.size[k])
 	}
 	g.coalesce(maxOperands)
 	m.coalesce(kernelOperands)
 	for i, k := range copiedOperands {
 		if copied[i] && m.dims > 1 {
-			m.stride[k][0] = 0 // all rows are copied to one place
+			m.stride[k][0] = 0
 		}
 	}
-	return true
 }
 
-// rotate moves the first elements behind the others.
-func rotate(v []int64, first int) {
-	slices.Reverse(v[:first])
-	slices.Reverse(v[first:])
-	slices.Reverse(v)
+// add adds some dimensions of another layout, with its operand k, inside those of a layout of one operand.
+func (l *layout) add(of *layout, k, first, end int) {
+	copy(l.size[l.dims:], of.size[first:end])
+	copy(l.stride[0][l.dims:], of.stride[k][first:end])
+	l.dims += end - first
 }
 
 // copyTile copies a row of each of some groups, and has the arguments point to them.

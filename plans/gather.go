@@ -140,21 +140,21 @@ func (f *groupedPlan) armGathered(c *call, w *worker, part gathered) *cpu.Args {
 
 // copyMembers copies members: inputs into the worker's memory, or the output from there.
 func (f *groupedPlan) copyMembers(c *call, w *worker, part gathered, back bool) {
-	g, l, cur := &c.groups, &c.members, w.members(c, part.first)
+	g, cur, one := &c.groups, w.members(c, part.first), &w.cursors[ofCopies]
 	for i, k := range copiedOperands {
-		if c.sources[i].dims == 0 || f.copier[i].back != back {
+		from := &c.sources[i]
+		if from.dims == 0 || f.copier[i].back != back {
 			continue
 		}
 		size, step := f.size[k], g.stride[k][g.dims-1]
 		own, pitch := unsafe.Pointer(&w.copied[i]), (c.gatherSize()+copiedPad)*size
-		if part.groups > 2 && step == size && l.apart(k, size) && l.size[l.dims-1] >= fewGroups {
-			f.copier[i].sideBySide(l, cur, k, part, own, pitch)
+		one.shift[0] = cur.shift[k]
+		if part.groups > 2 && step == size && from.apart(0, size) && from.size[from.dims-1] >= fewGroups {
+			f.copier[i].sideBySide(from, one, part, own, pitch)
 			continue
 		}
-		one := &w.cursors[ofCopies]
-		one.shift[0] = cur.shift[k]
 		for range part.groups {
-			f.copier[i].piece(&c.sources[i], one, part.at, part.n, own)
+			f.copier[i].piece(from, one, part.at, part.n, own)
 			one.shift[0] += step
 			own = unsafe.Add(own, pitch)
 		}
@@ -163,11 +163,11 @@ func (f *groupedPlan) copyMembers(c *call, w *worker, part gathered, back bool) 
 
 // sideBySide copies an operand's members of groups that lie next to each other; in our memory
 // there is a pitch between groups.
-func (p *copier) sideBySide(l *layout, cur *cursor, k int, part gathered, own unsafe.Pointer, pitch int64) {
-	step, done := l.stride[k][l.dims-1], int64(0)
-	l.walk(cur, part.at, part.at+part.n, kernelOperands, func(run int64) {
+func (p *copier) sideBySide(l *layout, cur *cursor, part gathered, own unsafe.Pointer, pitch int64) {
+	step, done := l.stride[0][l.dims-1], int64(0)
+	l.walk(cur, part.at, part.at+part.n, 1, func(run int64) {
 		mine := unsafe.Add(own, done*p.size)
-		p.across(mine, pitch, cur.at[k], step, run, part.groups)
+		p.across(mine, pitch, cur.at[0], step, run, part.groups)
 		done += run
 	})
 }

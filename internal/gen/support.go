@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
@@ -11,7 +12,7 @@ import (
 
 // support has what goes with kernels: it prepares the parameters of a tile
 // (cpu/tile.go), and orders stores.
-var support = unit{"cpu", "support", "amd64", []func(c *build.Context){expandAVX2, foldLanes, foldMinMax, sumGroups, groupExtremes, groupExtremesOfDoubles, columnExtremes, addNumbers, storeZeros, storeLines, storeFence, prefetchLines, quickParams, zeroBytes, amdFamily, loadParameters, chooseParameters}}
+var support = unit{"cpu", "support", "amd64", []func(c *build.Context){expand, foldLanes, foldMinMax, sumGroups, groupExtremes, groupExtremesOfDoubles, columnExtremes, addNumbers, storeZeros, storeLines, copyShortRows, storeFence, prefetchLines, quickParams, zeroBytes, amdFamily, loadParameters, chooseParameters}}
 
 // foldLanes adds up 64 lanes by halves: l with l+32, then l+16, ... 1.
 func foldLanes(c *build.Context) {
@@ -182,48 +183,102 @@ func storeLines(c *build.Context) {
 	})
 }
 
-// expandAVX2 fills dst with each f32 of src, run times: whole vectors, of
-// which the next ones overwrite what is too much. Of up to a vector each there are four at a time,
-// so that it matters little where the linker puts the loop.
-func expandAVX2(c *build.Context) {
-	beginFunction(c, "expandAVX2", "func(dst, src *float32, count, run int)",
-		"expandAVX2 fills dst with each of count elements of src, run times. It may read 3 more, and write 31.")
-	dst, src, count, run := param(c, "dst"), param(c, "src"), param(c, "count"), param(c, "run")
-	c.SHLQ(operand.Imm(2), run) // bytes
-	const vector, few = 32, 4
-	branch(c.CMPQ, run, operand.U32(vector), c.JGT, "long")
-	c.Label("few")
-	branch(c.TESTQ, count, count, c.JLE, "done")
-	for i := range few {
-		v := c.YMM()
-		c.VBROADCASTSS(operand.Mem{Base: src, Disp: 4 * i}, v)
-		c.VMOVUPS(v, operand.Mem{Base: dst})
-		c.ADDQ(run, dst)
+// expand fills dst with each element of src, run times: whole vectors, of which the next ones overwrite what is too much.
+// Of up to a vector each there are four at a time, so that it matters little where the linker puts the loop.
+func expand(c *build.Context) {
+	for _, t := range []struct {
+		name, compute string
+		size          int
+		broadcast     func(...operand.Op)
+	}{{"F32", "float32", 4, c.VBROADCASTSS}, {"F64", "float64", 8, c.VBROADCASTSD}} {
+		name := "expandAVX2" + t.name
+		beginFunction(c, name, fmt.Sprintf("func(dst, src *%s, count, run int)", t.compute),
+			name+" fills dst with each of count elements of src, run times. It may read 3 more, and write 128 bytes.")
+		dst, src, count, run := param(c, "dst"), param(c, "src"), param(c, "count"), param(c, "run")
+		c.SHLQ(operand.Imm(uint64(bits.TrailingZeros(uint(t.size)))), run) // bytes
+		const vector, few = 32, 4
+		branch(c.CMPQ, run, operand.U32(vector), c.JGT, "long")
+		while(c, count, few, "few", "done", func() {
+			for i := range few {
+				v := c.YMM()
+				t.broadcast(operand.Mem{Base: src, Disp: t.size * i}, v)
+				c.VMOVUPS(v, operand.Mem{Base: dst})
+				c.ADDQ(run, dst)
+			}
+			c.ADDQ(operand.Imm(uint64(few*t.size)), src)
+		})
+		endFunction(c)
+		c.Label("long")
+		for _, vectors := range []int{4, 1} {
+			label := func(name string) string { return fmt.Sprint(name, vectors) }
+			v, at := c.YMM(), c.GP64()
+			if vectors > 1 {
+				branch(c.TESTQ, operand.U32(vectors*vector-1), run, c.JNE, "next1")
+			}
+			while(c, count, 1, label("next"), label("done"), func() {
+				t.broadcast(operand.Mem{Base: src}, v)
+				c.XORQ(at, at)
+				c.Label(label("more"))
+				for i := range vectors {
+					c.VMOVUPS(v, operand.Mem{Base: dst, Index: at, Scale: 1, Disp: i * vector})
+				}
+				c.ADDQ(operand.U32(vectors*vector), at)
+				branch(c.CMPQ, at, run, c.JLT, label("more"))
+				c.ADDQ(run, dst)
+				c.ADDQ(operand.Imm(uint64(t.size)), src)
+			})
+			endFunction(c)
+		}
 	}
-	c.ADDQ(operand.Imm(4*few), src)
-	c.SUBQ(operand.Imm(few), count)
-	c.JMP(operand.LabelRef("few"))
-	c.Label("long")
-	for _, vectors := range []int{4, 1} {
-		label := func(name string) string { return fmt.Sprint(name, vectors) }
-		v, at := c.YMM(), c.GP64()
-		if vectors > 1 {
-			branch(c.TESTQ, operand.U32(vectors*vector-1), run, c.JNE, "next1")
+}
+
+// copyShortRows copies rows of 16 to 256 bytes, which lie some bytes apart: by so many moves of one size that the last ones, which
+// end with the row, overlap those before them by less than all. Of many rows, lines of one some rows on are asked for: a
+// processor looks ahead no further than a page along rows.
+func copyShortRows(c *build.Context) {
+	beginFunction(c, "copyShortRowsAVX2", "func(to *byte, toStep int, from *byte, fromStep, bytes, rows int)",
+		"copyShortRowsAVX2 copies rows of 16 to 256 bytes, which lie a step apart.")
+	to, toStep, from, fromStep := param(c, "to"), param(c, "toStep"), param(c, "from"), param(c, "fromStep")
+	size, rows, later := param(c, "bytes"), param(c, "rows"), c.GP64()
+	const ahead, many = 8, 32
+	c.MOVQ(from, later)
+	branch(c.CMPQ, rows, operand.U32(many), c.JLT, "few")
+	c.LEAQ(operand.Mem{Base: from, Index: fromStep, Scale: ahead}, later)
+	c.Label("few")
+	classes := []struct{ moves, bytes int }{{2, 16}, {2, 32}, {4, 32}, {8, 32}}
+	for i, class := range classes {
+		most := class.moves * class.bytes
+		row := fmt.Sprint("rows", most)
+		if i < len(classes)-1 {
+			branch(c.CMPQ, size, operand.U32(most), c.JGT, fmt.Sprint("over", most))
 		}
-		c.Label(label("next"))
-		branch(c.TESTQ, count, count, c.JLE, "done")
-		c.VBROADCASTSS(operand.Mem{Base: src}, v)
-		c.XORQ(at, at)
-		c.Label(label("more"))
-		for i := range vectors {
-			c.VMOVUPS(v, operand.Mem{Base: dst, Index: at, Scale: 1, Disp: i * vector})
+		c.Label(row)
+		for move := range class.moves {
+			v := reg.VecVirtual(c.YMM())
+			if class.bytes == 16 {
+				v = c.XMM()
+			}
+			at := func(base reg.Register) operand.Mem {
+				if end := move - class.moves; end >= -class.moves/2 {
+					return operand.Mem{Base: base, Index: size, Scale: 1, Disp: end * class.bytes}
+				}
+				return operand.Mem{Base: base, Disp: move * class.bytes}
+			}
+			c.VMOVUPS(at(from), v)
+			c.VMOVUPS(v, at(to))
 		}
-		c.ADDQ(operand.U32(vectors*vector), at)
-		branch(c.CMPQ, at, run, c.JLT, label("more"))
-		c.ADDQ(run, dst)
-		c.ADDQ(operand.Imm(4), src)
-		c.DECQ(count)
-		c.JMP(operand.LabelRef(label("next")))
+		for line := 0; line < most; line += 64 {
+			c.PREFETCHT0(operand.Mem{Base: later, Disp: line})
+		}
+		c.ADDQ(fromStep, later)
+		c.ADDQ(fromStep, from)
+		c.ADDQ(toStep, to)
+		c.DECQ(rows)
+		c.JG(operand.LabelRef(row))
+		if i < len(classes)-1 {
+			c.JMP(operand.LabelRef("done"))
+			c.Label(fmt.Sprint("over", most))
+		}
 	}
 	c.Label("done")
 	endFunction(c)
