@@ -260,8 +260,8 @@ static int fold(DLTensor *t, int rank, int64_t *space) {
 static int fold_parameters(call *c, int i) {
   DLTensor *t = &c->args[i].t, *of = &c->args[i - 1].t;
   int rows = of->ndim - 1;
-  if (t->ndim != rows && !(t->ndim == rows + 1 && t->shape[rows] == 1)) return -1;
-  if (rows < 0 || memcmp(t->shape, of->shape, (size_t)rows * sizeof *t->shape) != 0) return -1;
+  if (rows < 0 || (t->ndim != rows && !(t->ndim == rows + 1 && t->shape[rows] == 1))) return -1;
+  if (memcmp(t->shape, of->shape, (size_t)rows * sizeof *t->shape) != 0) return -1;
   return t->ndim == 1 ? 0 : fold(t, 1, c->folded[i]);
 }
 

@@ -155,7 +155,7 @@ int threads_sync(void) {
 
 /* ---- run ---- */
 
-enum { SMALL_WORKSPACE = 16384, ALIGN = 64 };
+enum { SMALL_WORKSPACE = 8192, ALIGN = 64 };
 /* Runs on fewer elements stay on this thread and end in about the time that
  * it takes to hand the GIL over and back. */
 static const uint64_t SMALL_RUN = 4096;

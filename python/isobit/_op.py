@@ -99,10 +99,19 @@ class Op:
     def at_once(self, args: tuple[Any, ...]) -> Any:
         """What the kernel below autograd's gives, where nothing between the two has anything to do: torch's way from one
         to the other takes longer than many an op. Else NotImplemented."""
-        if self.raw._schema.is_mutable:
+        if self.raw._schema.is_mutable or self._is_folded(args):
             return NotImplemented
         y = self.fast(*self.complete(args))
         return y if y is NotImplemented else self._in_full(y, args)
+
+    def _is_folded(self, args: tuple[Any, ...]) -> bool:
+        """Whether a direct call takes tensors of more dimensions than the op has, which to torch it has not."""
+        inputs = self.signature.inputs
+        if not inputs[0].rows:
+            return False
+        x, other = (a.dim() for item, a in zip(inputs, args, strict=False) if item.shaped)
+        lists = (a.dim() for item, a in zip(inputs, args, strict=False) if item.per_row)
+        return x != other or other > 3 or any(dims != 1 for dims in lists)
 
     def _in_full(self, results: Any, args: tuple[Any, ...]) -> Any:
         """Results as torch ops have them, always as many: one that was not wanted is empty."""

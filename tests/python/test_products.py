@@ -121,3 +121,20 @@ def test_gradients_of_folded_products_where_a_mode_is_active():
         expected = torch.autograd.grad(y, leaves, y, retain_graph=True)
         with torch.profiler.profile():
             assert all(map(torch.equal, torch.autograd.grad(y, leaves, y), expected))
+
+
+def test_what_torch_calls_has_no_more_dimensions_than_fake_tensors_tell():
+    w, codes = randn(7, 5), torch.ones(7, 5, dtype=torch.int8)
+    for name, *args in (
+        ("matmul", randn(2, 3, 5), w.t(), None),
+        ("matmul", *PAIRS["pairs"], None),
+        ("weight_only_linear", randn(2, 3, 5), codes, torch.rand(7, 1), None, None, 5, torch.int8, 5),
+        ("quantized_linear_codes", codes, torch.rand(7, 1), codes, torch.rand(7), None, torch.float32),
+        ("quantized_linear_codes", codes[None], torch.rand(1, 7), codes, torch.rand(7), None, torch.float32),
+    ):
+        assert OPS[name].fast(*args) is not NotImplemented
+        with pytest.raises(ValueError, match="; want"):
+            OPS[name].raw(*args)
+    x = torch.ones((), dtype=torch.int8)
+    for scale in (torch.ones(()), torch.ones(1)):
+        assert OPS["quantized_linear_codes"].fast(x, scale, codes, torch.rand(7), None, torch.float32) is NotImplemented
