@@ -96,6 +96,7 @@ type EmbeddingSum struct {
 	bag     int64    // row of Choice
 
 	groups *columnGroups // of codes whose columns have parameters of several groups; else nil
+	rows   bool          // of codes: sums are of one row each, and have its -0
 
 	Scratch *Scratch
 }

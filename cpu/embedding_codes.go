@@ -37,6 +37,7 @@ type codeBags struct {
 	chunk      func(*EmbeddingSums) // sums a chunk of a long bag
 	direct     *rowSum              // sums codes; or nil
 	wide       *rowSum              // ... of a chunk of a long bag
+	decode     *rowSum              // makes rows of maxima; or nil
 }
 
 const (
@@ -51,7 +52,7 @@ const (
 )
 
 // counting are the numbers of dequantized rows.
-var counting = func() (n [TileSize]int64) {
+var counting = func() (n [TileSize + 1]int64) {
 	for i := range n {
 		n[i] = int64(i)
 	}
@@ -73,13 +74,17 @@ func codeRows(floats []Row[func(*EmbeddingSums)], termsOf func(tensor.DType) ten
 		b.bags, _ = PickUpTo(floats, isa, sums)
 		sums.In[0], sums.Out[0] = tensor.F32, tensor.F32
 		b.chunk, _ = PickUpTo(RowSums, isa, sums)
-		if i := slices.IndexFunc(codeSums, func(s rowSum) bool { return s.needs == isa && s.in == t.In[0] }); sum && i >= 0 {
+		if i := slices.IndexFunc(codeSums, func(s rowSum) bool { return s.needs == isa && s.in == t.In[0] }); i >= 0 {
 			direct := codeSums[i]
 			direct.out, direct.stores = t.Out[0], b.x
 			wide := direct
 			wide.wide = true
 			direct.narrow, wide.narrow = narrowSum(codeSums, direct), narrowSum(codeSums, wide)
-			b.direct, b.wide = &direct, &wide
+			if sum {
+				b.direct, b.wide = &direct, &wide
+			} else {
+				b.decode = &direct
+			}
 		}
 		return b.run, true
 	})
@@ -89,7 +94,7 @@ func (b *codeBags) run(m *EmbeddingSums) {
 	if codes, reads := m.Codes.withReady(); reads {
 		all := m.Codes
 		m.Codes = codes
-		if most := b.direct.manyBelow(m, groupInPlace); b.takes(m, most) && b.sumCodes(m, b.direct, most) {
+		if most := b.direct.manyBelow(m, groupInPlace); b.direct.takes(m, most) && b.sumCodes(m, b.direct, most) {
 			return
 		}
 		m.Codes = all
@@ -100,16 +105,22 @@ func (b *codeBags) run(m *EmbeddingSums) {
 // smallestPage is how many bytes a page of memory has at least.
 const smallestPage = 1 << 12
 
-// takes reports whether a kernel takes all groups of codes, whose parameters it reads, many at once of those of fewer columns than most.
-func (b *codeBags) takes(m *EmbeddingSums, most int64) bool {
+// takes reports whether a kernel takes all groups of codes, whose parameters it reads, as fast as copies: many at once of those
+// of fewer columns than most.
+func (s *rowSum) takes(m *EmbeddingSums, most int64) bool {
+	c, columns := &m.Codes, m.Column+m.Columns
+	// Of short groups that are taken one by one a row is read many times: copies are read faster.
+	return s.reads(m) && (c.GroupSize >= min(2*groupUnit, columns) || s.takesManyGroups(c, columns, most) &&
+		(s.needs == AVX512 || c.Rows*c.Weight.RowStride <= nearCodes))
+}
+
+// reads reports whether a kernel takes codes where they lie.
+func (s *rowSum) reads(m *EmbeddingSums) bool {
 	c, columns := &m.Codes, m.Column+m.Columns
 	// Of few columns a load begins some bytes before the row. Where rows lie a page apart at most, each of these bytes shares
 	// its page with this row or the one before; else nothing may be mapped there.
 	near := min(c.GroupSize, columns) >= groupUnit || c.Weight.RowStride <= smallestPage
-	// Of short groups that are taken one by one a row is read many times: copies are read faster.
-	once := c.GroupSize >= min(2*groupUnit, columns) || b.direct.takesManyGroups(c, columns, most) &&
-		(b.direct.needs == AVX512 || c.Rows*c.Weight.RowStride <= nearCodes)
-	return b.direct.takesGroups(c, columns) && near && once && m.Out.Contiguous()
+	return s.takesGroups(c, columns) && near && m.Out.Contiguous()
 }
 
 // takesGroups reports whether a kernel, if there is one, sums codes of so many columns group by group.
@@ -175,6 +186,9 @@ func (s *rowSum) callOfCodes(e *EmbeddingSum, start []int64, to resultRows, colu
 		mode |= sumCentred
 	}
 	var groups *int32
+	if e.rows {
+		mode |= sumNegative
+	}
 	if e.groups != nil {
 		groups = &e.groups.of[0]
 		mode |= sumGrouped

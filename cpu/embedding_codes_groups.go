@@ -16,7 +16,7 @@ const (
 	groupInCopies = groupUnit
 
 	// With AVX-512 as fast of groupInPlace columns, if bags have some rows, which have few columns and come from a near cache,
-	// or whose terms are rounded.
+	// or whose terms are rounded to f16.
 	fewColumns = 128
 	nearTable  = 1 << 20
 	someRows   = 4
@@ -52,7 +52,7 @@ func (s *rowSum) manyBelow(m *EmbeddingSums, others int64) int64 {
 		return groupInPlace
 	case s.needs != AVX512:
 		return others
-	case fewRows || far && s.out == tensor.F32:
+	case fewRows || far && s.out != tensor.F16:
 		return 2 * groupInPlace
 	}
 	return groupInPlace

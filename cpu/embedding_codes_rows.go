@@ -20,9 +20,11 @@ func (b *codeBags) dequantize(m, all *EmbeddingSums, rows *weightRun, t termTile
 	m.Terms = Matrix{Span: Span{P: unsafe.Pointer(&memory.parts), Stride: b.terms.Size(), DType: b.terms}, Dims: 1}
 	m.Terms.Size[0], m.Terms.Strides[0] = n, width*b.terms.Size()
 	m.Positions, m.Column, m.Columns, m.Codes = counting[:n], 0, t.columns, WeightRows{}
-	if gathers {
+	switch {
+	case gathers:
 		b.together(m, all, t)
-	} else {
+	case b.decodeInPlace(m, all, t):
+	default:
 		for i, p := range all.Positions[t.from:t.to] {
 			b.term(rows, m.Terms.Row(int64(i), 0), t.columns, p, t.column)
 		}
@@ -33,6 +35,21 @@ func (b *codeBags) dequantize(m, all *EmbeddingSums, rows *weightRun, t termTile
 		}
 		m.Factors = Span{P: unsafe.Pointer(&memory.row), Stride: 4, DType: tensor.F32}
 	}
+}
+
+// decodeInPlace makes rows as sums of one row each, and reports whether it could.
+func (b *codeBags) decodeInPlace(m, all *EmbeddingSums, t termTile) bool {
+	codes, reads := all.Codes.withReady()
+	if t.from == t.to || !reads {
+		return false
+	}
+	given, n := *m, t.to-t.from
+	*m = EmbeddingSums{Start: counting[:n+1], Apart: m.Terms.Strides[0], EmbeddingSum: EmbeddingSum{
+		Codes: codes, Positions: all.Positions[t.from:t.to], Out: m.Terms.Span, Column: t.column, Columns: t.columns, rows: true, Scratch: m.Scratch,
+	}}
+	done := b.decode.reads(m) && b.sumCodes(m, b.decode, b.decode.manyBelow(m, groupInPlace))
+	*m = given
+	return done
 }
 
 // term makes a dequantized row.

@@ -11,7 +11,7 @@ import (
 	"github.com/isobit-ml/isobit/plans"
 )
 
-// Tables that are decoded before, by several jobs: what is left out, empty bags, and -0, which is the largest of its kind alone.
+// Tables that are decoded before, by several jobs, or as bags name their rows: what is left out, empty bags, and -0, which is the largest of its kind alone.
 func TestBagsOfDecodedTables(t *testing.T) {
 	defer plans.SetParallelCost(1)()
 	for i, more := range []string{"mode=sum y=bf16", "mode=mean y=f16", "mode=max y=f16", "mode=max y=f32", "mode=sum y=f16 per_sample_weights=f16"} {
@@ -26,8 +26,10 @@ func TestBagsOfDecodedTables(t *testing.T) {
 			}
 			want := defined(t, c)
 			for _, row := range rowsFor(c) {
-				for threads := 1; threads <= 3; threads++ {
-					same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: threads}}, want, row)
+				for threads := range 4 { // 0: rows are decoded as bags name them
+					restore := plans.SetDecodedRows(float64(threads))
+					same(t, c, testcase.Options{Preference: plans.Preference{Row: row, Threads: max(1, threads)}}, want, row)
+					restore()
 				}
 			}
 		}

@@ -34,8 +34,8 @@ func newReadyParameters(pl *plan) *readyParameters {
 		}
 	}
 	rows, named := float64(p.Shape("weight")[0]), float64(tensor.NumElements(p.Shape("indices")))
-	sums := pl.needs > cpu.Go && p.word("mode") != "max" // in f32
-	if !sums || pl.workspace == r.at || pl.checkWorkspaceLimit() != nil || rows > readyRows*named {
+	kernels := pl.needs > cpu.Go // in f32
+	if !kernels || pl.workspace == r.at || pl.checkWorkspaceLimit() != nil || rows > readyRows*named {
 		pl.workspace = r.at
 		return nil
 	}

@@ -160,10 +160,15 @@ func (s *rowSum) oneLoop() bool {
 // roundedRows emits the addition of rows whose terms are of 16 bits, where the mode asks for results of these.
 func (s *rowSum) roundedRows(sum value, summed string) {
 	c, rounded, whole := s.c, s.newLabel("rounded"), s.newLabel("whole")
-	branch(c.TESTQ, operand.U32(sumBF16|sumF16|sumGrouped), s.param("mode"), c.JNE, rounded)
+	branch(c.TESTQ, operand.U32(sumBF16|sumF16|sumGrouped|sumNegative), s.param("mode"), c.JNE, rounded)
 	c.Label(whole)
 	s.rarely(func() {
 		c.Label(rounded)
+		s.when(sumNegative, func() {
+			for _, r := range sum {
+				s.emit("VMOVUPS", s.signBit(), r)
+			}
+		})
 		for _, n := range narrower {
 			s.when(n.bit, func() {
 				s.terms = n.to

@@ -13,6 +13,7 @@ const (
 	sumCentred    // of rows of codes: no zero points
 	sumWholeZeros // of rows of codes: zero points are i32, else f32
 	sumGrouped    // of rows of codes: columns have parameters of several groups
+	sumNegative   // of rows of codes: begin with -0, so that the sum of one row is that row
 
 	sumFinish = sumAccumulate | sumDivide | sumWide | sumBF16 | sumF16 // what sums are stored by
 )
