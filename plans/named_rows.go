@@ -79,7 +79,7 @@ func (n *namedRows) number(row int64) int64 {
 
 // sumNamed sums the named rows among some that follow one another, and clears the others: with these where that costs less
 // than to leave them out.
-func (b *rowSumsCall) sumNamed(sum *cpu.EmbeddingSums, first, last, column, columns int64) {
+func (b *rowSumsCall) sumNamed(w *worker, sum *cpu.EmbeddingSums, first, last, column, columns int64) {
 	number, end, cleared := b.named.number(first), b.named.number(last), columns
 	if b.spread != nil {
 		cleared = b.out.Shape[1]
@@ -94,6 +94,6 @@ func (b *rowSumsCall) sumNamed(sum *cpu.EmbeddingSums, first, last, column, colu
 	cpu.ClearRows(&b.to, first, last-first, column, cleared, b.stream)
 	if len(rows) > 0 {
 		sum.Named = rows
-		b.sumRun(sum, 0, number, end-number, column, columns)
+		b.sumRun(w, sum, 0, number, end-number, column, columns)
 	}
 }

@@ -102,18 +102,22 @@ func sumRange(c *call, w *worker, number int64) {
 		Accumulate: b.accumulate, ByFreq: b.byFreq, Stream: b.stream && b.spread == nil, Scratch: &w.scratch,
 	}}
 	if b.named.bits != nil {
-		b.sumNamed(sum, first, last, column, columns)
+		b.sumNamed(w, sum, first, last, column, columns)
 		return
 	}
-	b.sumRun(sum, first, first, last-first, column, columns)
+	b.sumRun(w, sum, first, first, last-first, column, columns)
 }
 
 // sumRun sums rows whose numbers follow one another, into those from a row on, or where sum.Named says.
-func (b *rowSumsCall) sumRun(sum *cpu.EmbeddingSums, row, number, count, column, columns int64) {
+func (b *rowSumsCall) sumRun(w *worker, sum *cpu.EmbeddingSums, row, number, count, column, columns int64) {
 	sum.Start, sum.Out, sum.Column, sum.Columns = b.start[number:number+count+1], b.to.Row(row, column), column, columns
 	if b.choice != nil {
 		sum.Choice = matrixOf(b.choice)
 		sum.Choice.Span = sum.Choice.Row(row, 0)
+	}
+	if b.areApart(columns) {
+		b.sumApart(w, sum, count)
+		return
 	}
 	b.kernel(sum)
 	if b.spread != nil {
