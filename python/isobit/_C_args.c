@@ -185,6 +185,8 @@ static int fill(call *c, int i, PyObject *o) {
   if (!c->strict && !is_plain(o)) return -1;
   c->taken[i] = 1;
   if (c->only_shapes ? read_shape(c, i, o) : tensor_take(o, &c->args[i], c->op->name, name)) return -1;
+  /* Of no elements may be what a torch.func transform wraps, too, which else has no memory to read. */
+  if (!c->strict && !c->args[i].t.data && transform_is_active()) return -1;
   if (c->transposed && i == 1 && transpose(c, &c->args[1].t)) return -1; /* such a call is not strict */
   if (c->args[i].t.ndim <= MAX_RANK) return 0;
   PyErr_Format(argument_error, "%s: %s has %d dimensions; want at most %d", c->op->name, name, (int)c->args[i].t.ndim,
@@ -236,15 +238,16 @@ int take_input(call *c, int i, PyObject *o) {
  * space: 0, or -1 where no one stride leads through these. */
 static int fold(DLTensor *t, int rank, int64_t *space) {
   int kept = t->ndim - rank + 1; /* the first dimension that stays as it is */
-  int64_t n = 1, step = 0;
+  int64_t n = 1, step = 0, next = 0; /* next: the stride that goes on where these end */
   if (!t->strides) return -1;
   for (int i = kept - 1; i >= 0; i--) {
     if (t->shape[i] == 1) continue;
     if (n == 1)
       step = t->strides[i];
-    else if (t->strides[i] != step * n)
+    else if (t->strides[i] != next)
       return -1;
-    n *= t->shape[i];
+    /* Where nothing lies in memory, extents and strides are as large as anyone likes. */
+    if (__builtin_mul_overflow(n, t->shape[i], &n) || __builtin_mul_overflow(step, n, &next)) return -1;
   }
   space[0] = n;
   space[rank] = step;

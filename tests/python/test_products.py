@@ -113,6 +113,26 @@ def test_what_is_no_pair_is_for_python():
         assert MATMUL.fast(x, w, None) is NotImplemented
 
 
+def test_strides_as_large_as_anyone_likes_lead_nowhere():
+    """Where nothing lies in memory; a product of these and extents would be too large for an int, or by chance right."""
+    for rows, stride in ((3, 2**62), (9, 2**61)):
+        x, w = torch.empty(0).as_strided((2, rows, 0), (stride, stride, 1)), torch.empty(0, 7)
+        assert MATMUL.fast(x, w, None) is NotImplemented
+        assert torch.equal(isobit.matmul(x, w), torch.zeros(2, rows, 7))
+    x = torch.empty(1, 1, 0).expand(2**31, 2**32, 0)
+    assert MATMUL.fast(x, torch.empty(0, 0), None) is NotImplemented
+
+
+@pytest.mark.parametrize("name", ("rows", "across", "transposed"))
+def test_second_gradients_of_matrices_lie_as_these(name):
+    x, w = {**ROWS, **UNEVEN}[name].detach().requires_grad_(), randn(7, 5).requires_grad_()
+    for f, other in ((isobit.linear, w), (lambda x, w: isobit.matmul(x, w.t()), w), (isobit.matmul, w.t().clone())):
+        other = other.detach().requires_grad_()
+        (grad,) = torch.autograd.grad(f(x, other).square().sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(grad.sum(), other)
+        assert second.stride() == other.stride()
+
+
 def test_gradients_of_folded_products_where_a_mode_is_active():
     """There the steps go by torch's dispatcher, whose op has two or three dimensions."""
     for x, w in (PAIRS["pairs"], (ROWS["four dimensions"], randn(5, 6))):

@@ -205,3 +205,16 @@ def test_jacobian_of_a_batch_of_tangents():
     jacobian = torch.autograd.functional.jacobian
     forward = jacobian(lambda t: isobit.matmul(t, w), x, vectorize=True, strategy="forward-mode")
     assert_same(forward, jacobian(lambda t: isobit.matmul(t, w), x))
+
+
+@pytest.mark.parametrize("empty", (torch.zeros(0, 3), torch.zeros(2, 3, 0)))
+def test_functionalize_differentiates_what_has_no_elements(empty):
+    x, w = empty.clone().requires_grad_(), draw(empty.shape[-1], 4)
+    for f in (
+        lambda x: isobit.matmul(x, w),
+        lambda x: isobit.linear(x, w.t()),
+        lambda x: isobit.fake_quantize_per_tensor_affine(x, 0.5, 0, -8, 7),
+        lambda x: isobit.fake_quantize_per_tensor_affine(x, 0.5, None, -8, 7, code_dtype=torch.float8_e4m3fn),
+    ):
+        y = torch.func.functionalize(f)(x)
+        assert y.requires_grad and torch.autograd.grad(y.sum(), x)[0].shape == x.shape

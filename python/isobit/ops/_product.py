@@ -97,7 +97,7 @@ def weight_gradient(grad: Tensor, input: Tensor, dtype: torch.dtype) -> Tensor:
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     input, other = ctx.saved_tensors
     wanted = asked(ctx, grad)
-    grad_input = _by_transposed(grad, other) if wanted[0] else None
+    grad_input = _by_transposed(grad, other, ctx.other_is_transposed) if wanted[0] else None
     grad_other = None
     if wanted[1] and ctx.other_is_transposed:  # so is its gradient, as in torch
         grad_other = product(as_matrix(grad).t(), as_matrix(input)).t()
@@ -108,10 +108,11 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return grad_input, grad_other, grad_bias
 
 
-def _by_transposed(grad: Tensor, other: Tensor) -> Tensor:
+def _by_transposed(grad: Tensor, other: Tensor, is_transposed: bool) -> Tensor:
     """The product with the transpose of a matrix, or of each of some. Of one matrix there is a call that needs no view of
-    it, which takes a third of a small product's time."""
-    y = NotImplemented if is_dynamo_compiling() else _transposed(grad, other, None)
+    it, which takes a third of a small product's time; its own gradient lies in rows, where that of a transpose does not."""
+    in_rows = is_transposed and torch.is_grad_enabled()
+    y = NotImplemented if in_rows or is_dynamo_compiling() else _transposed(grad, other, None)
     return product(grad, other.transpose(-1, -2)) if y is NotImplemented else y
 
 
