@@ -17,6 +17,7 @@ KINDS = {1: FakeQuantizedConv1d, 2: FakeQuantizedConv2d, 3: FakeQuantizedConv3d}
 # The dimensions, and arguments after the channels.
 SHAPES = {
     "1x1": (2, {"kernel_size": 1}),
+    "1x1, strides": (2, {"kernel_size": 1, "stride": (2, 3)}),
     "1x1, every other": (2, {"kernel_size": 1, "stride": 2, "padding": 1, "bias": False}),
     "3x3": (2, {"kernel_size": 3, "padding": 1}),
     "2x3, strides": (2, {"kernel_size": (2, 3), "stride": (2, 1), "padding": (1, 0), "dilation": (1, 2)}),

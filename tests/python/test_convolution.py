@@ -113,7 +113,7 @@ def test_how_an_input_lies_changes_no_bit(shape, scheme):
 
 
 @pytest.mark.parametrize("scheme", ("static", "float input", "float8"))
-@pytest.mark.parametrize("shape", ("3x3", "2x3, strides", "groups", "each channel", "volume", "line"))
+@pytest.mark.parametrize("shape", ("1x1, strides", "3x3", "2x3, strides", "groups", "each channel", "volume", "line"))
 def test_pieces_and_threads_change_no_bit(shape, scheme, monkeypatch):
     channels = 4 if shape == "each channel" else 16
     layer, x = layer_of(shape, scheme, channels=(channels, channels))
@@ -121,8 +121,9 @@ def test_pieces_and_threads_change_no_bit(shape, scheme, monkeypatch):
     layer(x), layer.eval()
     threads, results = torch.get_num_threads(), []
     try:
-        for count, limit in ((1, None), (2, None), (2, 1 << 14), (1, 1 << 10), (1, 1)):
+        for count, limit, merged in ((1, None, 64), (2, None, 1), (2, 1 << 14, 64), (1, 1 << 10, 1), (1, 1, 8)):
             torch.set_num_threads(count)
+            monkeypatch.setattr("isobit.nn._convolution._MERGED", merged)
             if limit is not None:
                 monkeypatch.setattr("isobit.nn._window._TURNED", limit)
                 monkeypatch.setattr("isobit.nn._window.MOST", limit)
@@ -185,6 +186,8 @@ SERVED = convert(LAYER)
         (ValueError, r"scales per_channel\(1\); want one, or one for each output channel", lambda: FakeQuantizedConv2d(C, OUT, 3, weight_fake_quantizer=FakeQuantize(MinMaxObserver, dtype=torch.int8, qscheme=torch.per_channel_symmetric, ch_axis=1))),
         (ValueError, r"prepare: '', a Conv1d: the weight has scales per_channel_group\(4\); want", lambda: prepare(torch.nn.Conv1d(C, OUT, 3), conv_weight={"dtype": "int4", "group_size": 4})),
         (TypeError, "FakeQuantizedConv2d: activation_fake_quantizer is a ReLU", lambda: FakeQuantizedConv2d(C, OUT, 3, activation_fake_quantizer=torch.nn.ReLU())),
+        (TypeError, "FakeQuantizedConv2d: conv is a Conv1d; want a torch.nn.Conv2d", lambda: FakeQuantizedConv2d.from_conv(torch.nn.Conv1d(C, OUT, 3))),
+        (TypeError, "conv is a ConvTranspose2d; want a torch.nn.Conv2d", lambda: FakeQuantizedConv2d.from_conv(torch.nn.ConvTranspose2d(C, C, 3))),
         (TypeError, "FakeQuantizedConv2d: exact must be a bool", lambda: FakeQuantizedConv2d(C, OUT, 3, exact=1)),
         (TypeError, "FakeQuantizedConv2d: input must be a Tensor, not NoneType", lambda: LAYER(None)),
         (ValueError, "FakeQuantizedConv2d: input is torch.int64; want", lambda: LAYER(torch.ones(1, C, 5, 5, dtype=torch.int64))),

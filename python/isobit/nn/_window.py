@@ -14,9 +14,8 @@ from .._errors import ArgumentError
 from .._transforms import is_plain
 
 _CONVOLUTIONS = (torch.nn.functional.conv1d, torch.nn.functional.conv2d, torch.nn.functional.conv3d)
-# Bytes of patches and results at once: where results are copied into another order, so that they are in a cache then,
-# and where they are not.
-_TURNED, MOST = 1 << 22, 1 << 26
+MOST = 1 << 26  # bytes of patches and results at once
+_TURNED = 1 << 22  # the same where results go into another order: they are in a cache then
 
 # Rows of patches [rows, K], and which output channels they are for, to [rows, those].
 Product = Callable[[Tensor, slice], Tensor]
@@ -81,6 +80,13 @@ class Window(NamedTuple):
         convolve = _CONVOLUTIONS[self.dims - 1]
         return convolve(x, weight, bias, self.stride, before, self.dilation, self.groups)
 
+    def thinned(self, x: Tensor) -> tuple[Tensor, Window]:
+        """The same convolution of what it meets of x alone, where the kernel is a point: less is copied."""
+        if math.prod(self.kernel) > 1 or any(self.padding):
+            return x, self
+        steps = tuple(slice(None, None, s) for s in self.stride)
+        return x[(slice(None), slice(None), *steps)], self._replace(stride=(1,) * self.dims)
+
     def padded(self, x: Tensor) -> Tensor:
         """x [N, C, ...] with its zeros around, as [N, ..., C] in that order, so that patches are of long runs."""
         y = x.movedim(1, -1)
@@ -133,32 +139,31 @@ def memory_format(x: Tensor) -> torch.memory_format:
 def convolved(x: Tensor, outputs: int, window: Window, product: Product) -> Tensor:
     """The convolution of x [N, C, ...] with a product of patches, [N, outputs, ...]."""
     lies, dims, groups = memory_format(x), window.dims, window.groups
-    patches = window.patches(window.padded(x))
-    own, each = patches.shape[-1] // groups, outputs // groups
-
-    def of(patches: Tensor) -> Tensor:
-        rows = math.prod(patches.shape[: 1 + dims])
-        parts = []
-        for g in range(groups):
-            some = patches if groups == 1 else patches[..., g * own : (g + 1) * own]
-            some = some.reshape(rows, math.prod(some.shape[1 + dims :]))
-            parts.append(product(some, slice(g * each, (g + 1) * each)))
-        y = parts[0] if groups == 1 else torch.cat(parts, 1)
-        return y.reshape(*patches.shape[: 1 + dims], outputs)
-
+    x, window = window.thinned(x)
+    padded = window.padded(x)
+    own, each, plain = padded.shape[-1] // groups, outputs // groups, is_plain(x)
     most = _TURNED if lies == torch.contiguous_format else MOST
-    pieces = _pieces(patches, dims, outputs, most) if is_plain(x) else []
-    if len(pieces) < 2:
-        return of(patches).movedim(-1, 1).contiguous(memory_format=lies)
-    y = None
-    for at in pieces:
-        part = of(patches[at])
-        if y is None:
-            y = part.new_empty(patches.shape[0], outputs, *patches.shape[1 : 1 + dims])
-            y = torch.empty_like(y, memory_format=lies)
-        y.movedim(1, -1)[at].copy_(part)
-    assert y is not None
-    return y
+    parts, y = [], None
+    for g in range(groups):
+        channels = slice(g * each, (g + 1) * each)
+        some = padded if groups == 1 else padded[..., g * own : (g + 1) * own].contiguous()
+        patches = window.patches(some)
+        pieces = _pieces(patches, dims, each, most) if plain else [()]
+        for at in pieces:
+            these = patches[at]
+            rows = these.reshape(math.prod(these.shape[: 1 + dims]), math.prod(these.shape[1 + dims :]))
+            part = product(rows, channels).reshape(*these.shape[: 1 + dims], each)
+            if not plain or groups * len(pieces) == 1:
+                parts.append(part)
+                continue
+            if y is None:
+                y = part.new_empty(patches.shape[0], outputs, *patches.shape[1 : 1 + dims])
+                y = torch.empty_like(y, memory_format=lies)
+            y.movedim(1, -1)[at][..., channels].copy_(part)
+    if y is not None:
+        return y
+    y = parts[0] if groups == 1 else torch.cat(parts, -1)
+    return y.movedim(-1, 1).contiguous(memory_format=lies)
 
 
 def _pieces(patches: Tensor, dims: int, outputs: int, most: int) -> list[Any]:
@@ -167,7 +172,7 @@ def _pieces(patches: Tensor, dims: int, outputs: int, most: int) -> list[Any]:
     row = math.prod(patches.shape[1 + dims :]) * patches.itemsize + outputs * 4
     line = max(math.prod(patches.shape[2 : 1 + dims]) * row, 1)
     if line * lines * images <= most:
-        return []
+        return [()]
     step = most // (line * lines)
     if step:
         return [(slice(n, n + step),) for n in range(0, images, step)]

@@ -56,6 +56,9 @@ class _FakeQuantizedConv(torch.nn.modules.conv._ConvNd):
     @classmethod
     def from_conv(cls, conv: Any, **keywords: Any) -> Self:
         """The layer with the parameters of another, which it shares."""
+        kind = next(kind for kind in (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d) if issubclass(cls, kind))
+        if not isinstance(conv, kind):
+            raise TypeError(f"{cls.__name__}: conv is a {type(conv).__name__}; want a torch.nn.{kind.__name__}")
         extents = conv.stride, conv.padding, conv.dilation, conv.groups, conv.bias is not None, conv.padding_mode
         layer = cls(conv.in_channels, conv.out_channels, conv.kernel_size, *extents, "meta", **keywords)
         layer.weight, layer.bias = conv.weight, conv.bias
