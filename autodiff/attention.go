@@ -30,7 +30,7 @@ func WithDropout(p float64, seed uint64) AttentionOption {
 }
 
 // WithBias adds [..., l, s], or what broadcasts to it, to the scores before their softmax, such as what
-// relative positions come to: PyTorch's attn_mask of floats.
+// relative positions come to: PyTorch's attn_mask of floats. A query does not look at a key with -Inf.
 func WithBias[B Backend](bias Float[B]) AttentionOption {
 	return func(o *attentionOptions) { o.bias, o.biasErr = bias.v, bias.Err() }
 }
@@ -72,14 +72,16 @@ func (q Float[B]) ScaledDotProductAttention(k, v Float[B], mask Bool[B], options
 		scaled = keep(q.DivScalar(math.Sqrt(float64(max(q.extent(-1), 1)))))
 	}
 	scores := keep(scaled.matmul(k, asIs, transposed))
+	var seen Bool[B] // the keys that queries look at; absent: all
 	if o.bias != nil || o.biasErr != nil {
 		bias := Float[B]{Tensor[B]{be: q.be, v: o.bias, err: o.biasErr}}
 		if err := scores.covers("bias", bias.Tensor); err != nil {
 			return Float[B]{Tensor[B]{be: q.be, err: err}}
 		}
 		scores = keep(scores.Add(bias))
+		seen = bias.NotEqualScalar(math.Inf(-1))
+		defer seen.Release()
 	}
-	var unseeing Bool[B] // queries that look at no key
 	if mask.Present() {
 		if err := scores.covers("mask", mask.Tensor); err != nil {
 			return Float[B]{Tensor[B]{be: q.be, err: err}}
@@ -87,30 +89,38 @@ func (q Float[B]) ScaledDotProductAttention(k, v Float[B], mask Bool[B], options
 		hidden := mask.Not()
 		defer hidden.Release()
 		scores = keep(scores.MaskFill(hidden, math.Inf(-1)))
-		blind, err := mask.blind()
-		if err != nil {
-			return Float[B]{Tensor[B]{be: q.be, err: err}}
+		if !seen.Present() {
+			seen = mask
+		} else {
+			seen = seen.And(mask)
+			defer seen.Release()
 		}
-		if blind.Present() {
-			defer blind.Release()
-			unseeing = blind
-			scores = keep(scores.MaskFill(blind, 0)) // so that neither what is thrown away nor its gradient is NaN
-		}
+	}
+	blind, err := seen.blind()
+	if err != nil {
+		return Float[B]{Tensor[B]{be: q.be, err: err}}
+	}
+	if blind.Present() {
+		defer blind.Release()
+		scores = keep(scores.MaskFill(blind, 0)) // so that neither what is thrown away nor its gradient is NaN
 	}
 	weights := keep(scores.Softmax(-1))
 	if o.p != 0 {
 		weights = keep(weights.Dropout(o.p, o.seed))
 	}
 	y := weights.MatMul(v)
-	if unseeing.Present() {
-		return keep(y).MaskFill(unseeing, 0)
+	if blind.Present() {
+		return keep(y).MaskFill(blind, 0)
 	}
 	return y
 }
 
-// blind tells, as [..., l, 1], which rows of a mask [..., l, s] hold nowhere; nothing where there is no such row, or no key, whose
-// results are zeros anyway.
+// blind tells, as [..., l, 1], which rows of a mask [..., l, s] hold nowhere; nothing where there is no such row, no mask, or no
+// key, whose results are zeros anyway.
 func (x Bool[B]) blind() (none Bool[B], err error) {
+	if !x.Present() {
+		return none, nil
+	}
 	view, err := x.View()
 	if err != nil || x.Len() == 0 {
 		return none, err

@@ -11,47 +11,42 @@ import (
 type LossOption struct {
 	name string
 	set  func(o *lossOptions)
+	err  error // of the tensor that it brings
 }
 
 type lossOptions struct {
 	reduction         string
-	weight, posWeight given
+	weight, posWeight Value // of whatever backend
 	ignore            int64
 	logTarget         bool
 }
 
-// given is a tensor that an option brought, of whatever backend.
-type given struct {
-	v   Value
-	err error
-}
-
 // WithReduction says what becomes of a loss of each element or row: "mean" (the default), "sum" or "none"; of KLDiv "batchmean"
-// too, the sum divided by the first extent.
+// too, the sum divided by the first extent, if there is one.
 func WithReduction(reduction string) LossOption {
-	return LossOption{"WithReduction", func(o *lossOptions) { o.reduction = reduction }}
+	return LossOption{name: "WithReduction", set: func(o *lossOptions) { o.reduction = reduction }}
 }
 
 // WithWeight multiplies losses: of CrossEntropy, SoftCrossEntropy and NLL it is a weight for each class, [classes], and means
 // are divided by the sum of the weights of the labels; of BCE and BCEWithLogits a weight for each element, or what broadcasts to
 // that.
 func WithWeight[B Backend](weight Float[B]) LossOption {
-	return LossOption{"WithWeight", func(o *lossOptions) { o.weight = given{weight.v, weight.Err()} }}
+	return LossOption{"WithWeight", func(o *lossOptions) { o.weight = weight.v }, weight.Err()}
 }
 
 // WithPosWeight multiplies what BCEWithLogits takes of targets of 1, for each element, or what broadcasts to that.
 func WithPosWeight[B Backend](weight Float[B]) LossOption {
-	return LossOption{"WithPosWeight", func(o *lossOptions) { o.posWeight = given{weight.v, weight.Err()} }}
+	return LossOption{"WithPosWeight", func(o *lossOptions) { o.posWeight = weight.v }, weight.Err()}
 }
 
 // WithIgnoreIndex says which label of CrossEntropy and NLL does not count, in place of -100: that of padding, for example.
 func WithIgnoreIndex(label int) LossOption {
-	return LossOption{"WithIgnoreIndex", func(o *lossOptions) { o.ignore = int64(label) }}
+	return LossOption{name: "WithIgnoreIndex", set: func(o *lossOptions) { o.ignore = int64(label) }}
 }
 
 // WithLogTarget says that KLDiv's target holds logarithms, too.
 func WithLogTarget() LossOption {
-	return LossOption{"WithLogTarget", func(o *lossOptions) { o.logTarget = true }}
+	return LossOption{name: "WithLogTarget", set: func(o *lossOptions) { o.logTarget = true }}
 }
 
 // lossOptions reads options, of which the loss has those that it names.
@@ -61,6 +56,9 @@ func (x Float[B]) lossOptions(name string, options []LossOption, has ...string) 
 	for i, option := range options {
 		if !slices.Contains(has, option.name) {
 			return o, failed(x.be, "%s: option %d is %s; want one of %s", name, i, option.name, strings.Join(has, ", ")).err
+		}
+		if option.err != nil {
+			return o, failed(x.be, "%s: option %d, %s: %w", name, i, option.name, option.err).err
 		}
 		option.set(&o)
 	}
@@ -74,13 +72,13 @@ func (x Float[B]) lossOptions(name string, options []LossOption, has ...string) 
 	return o, nil
 }
 
-// givenLike returns what was given as a tensor of x's backend, in x's type, which may be a wider one by then; nothing where
-// nothing was.
-func givenLike[B Backend](g given, x Float[B]) Float[B] {
-	if g.v == nil && g.err == nil {
+// givenLike returns what an option brought as a tensor of x's backend, in x's type, which may be a wider one by then; nothing
+// where none did.
+func givenLike[B Backend](v Value, x Float[B]) Float[B] {
+	if v == nil {
 		return Float[B]{}
 	}
-	return Float[B]{Tensor[B]{be: x.be, v: g.v, err: g.err}}.Cast(x.DType())
+	return Float[B]{Tensor[B]{be: x.be, v: v}}.Cast(x.DType())
 }
 
 // reduced is the loss that is made of those of each element, which nobody else has.
@@ -89,15 +87,15 @@ func (x Float[B]) reduced(o *lossOptions) Float[B] {
 		return x
 	}
 	defer x.Release()
-	switch o.reduction {
-	case "sum":
+	switch {
+	case o.reduction == "mean":
+		return x.Mean()
+	case o.reduction == "sum" || x.Rank() == 0: // of one number, batchmean has no rows to divide by
 		return x.Sum()
-	case "batchmean":
-		sum := x.Sum()
-		defer sum.Release()
-		return sum.DivScalar(float64(x.extent(0)))
 	}
-	return x.Mean()
+	sum := x.Sum()
+	defer sum.Release()
+	return sum.DivScalar(float64(x.extent(0)))
 }
 
 // pairLoss is what losses of two tensors have in common: shapes, options, types of 16 bits, which compute in f32, and the
@@ -113,12 +111,12 @@ func (x Float[B]) pairLoss(name string, y Float[B], options []LossOption, has []
 	case !slices.Equal(x.Shape(), y.Shape()) || x.DType() != y.DType():
 		err = failed(x.be, "%s: the target is %v; want %v", name, y, x).err
 	default:
-		for _, w := range []given{o.weight, o.posWeight} {
-			if w.v == nil {
+		for _, w := range []Value{o.weight, o.posWeight} {
+			if w == nil {
 				continue
 			}
-			if to, err := broadcast(x.v.Shape(), w.v.Shape()); err != nil || !slices.Equal(to, x.v.Shape()) || w.v.DType() != x.DType() {
-				return Float[B]{failed(x.be, "%s: a weight is %v; want %v, or what broadcasts to it", name, infoOf(w.v), x)}
+			if to, bad := broadcast(x.v.Shape(), w.Shape()); bad != nil || !slices.Equal(to, x.v.Shape()) || w.DType() != x.DType() {
+				err = failed(x.be, "%s: a weight is %v; want %v, or what broadcasts to it", name, infoOf(w), x).err
 			}
 		}
 	}
@@ -205,6 +203,7 @@ func (x Float[B]) PoissonNLL(target Float[B], options ...LossOption) Float[B] {
 }
 
 // GaussianNLL is the mean of (log(v) + (x-target)^2/v) / 2, v being the variance, of x's shape, or eps where that is less.
+// (There the variance has the gradient 0; PyTorch's is as if it were v.)
 func (x Float[B]) GaussianNLL(target, variance Float[B], eps float64, options ...LossOption) Float[B] {
 	switch {
 	case x.Err() != nil:

@@ -16,13 +16,13 @@ func (x Float[B]) BCEWithLogits(target Float[B], options ...LossOption) Float[B]
 			return x.op2(OpBCEWithLogits, y)
 		}
 		yes := keep(keep(y.Mul(keep(positive))).Mul(keep(keep(x.Neg()).Softplus())))
-		return yes.Add(keep(x.except(y, keep).Mul(keep(x.Softplus()))))
+		return yes.Add(keep(y.opposite(keep).Mul(keep(x.Softplus()))))
 	})
 }
 
-// except is 1 - y.
-func (x Float[B]) except(y Float[B], keep func(Float[B]) Float[B]) Float[B] {
-	return keep(keep(y.Neg()).AddScalar(1))
+// opposite is 1 - x.
+func (x Float[B]) opposite(keep func(Float[B]) Float[B]) Float[B] {
+	return keep(keep(x.Neg()).AddScalar(1))
 }
 
 // BCE is BCEWithLogits of probabilities x, whose logarithms are taken for -100 at least. Where x is 0 or 1, a logarithm that
@@ -34,7 +34,11 @@ func (x Float[B]) BCE(target Float[B], options ...LossOption) Float[B] {
 		defer high.Release()
 		outside := low.Or(high)
 		defer outside.Release()
-		if n, err := outside.Count(); err != nil || n > 0 {
+		n, err := outside.Count()
+		if err != nil {
+			return Float[B]{failed(x.be, "bce: %w", err)}
+		}
+		if n > 0 {
 			return Float[B]{failed(x.be, "bce: %d elements of x of %v are below 0 or above 1; want probabilities", n, x)}
 		}
 	}
@@ -44,7 +48,7 @@ func (x Float[B]) BCE(target Float[B], options ...LossOption) Float[B] {
 			defer none.Release()
 			return keep(keep(keep(keep(p.MaskFill(none, 1)).Log()).MaskFill(none, -100)).Clamp(-100, math.Inf(1)))
 		}
-		yes, no := keep(y.Mul(log(x))), keep(x.except(y, keep).Mul(log(x.except(x, keep))))
+		yes, no := keep(y.Mul(log(x))), keep(y.opposite(keep).Mul(log(x.opposite(keep))))
 		return keep(yes.Add(no)).Neg()
 	})
 }
@@ -57,8 +61,8 @@ func (x Float[B]) SigmoidFocal(target Float[B], alpha, gamma float64, options ..
 		return Float[B]{failed(x.be, "sigmoid_focal: alpha is %g and gamma %g; want at most 1, and 0 or more", alpha, gamma)}
 	}
 	return x.pairLoss("sigmoid_focal", target, options, nil, func(x, y Float[B], _ *lossOptions, keep func(Float[B]) Float[B]) Float[B] {
-		p, not := keep(x.Sigmoid()), x.except(y, keep)
-		wrong := keep(keep(p.Mul(not)).Add(keep(x.except(p, keep).Mul(y))))
+		p, not := keep(x.Sigmoid()), y.opposite(keep)
+		wrong := keep(keep(p.Mul(not)).Add(keep(p.opposite(keep).Mul(y))))
 		loss := keep(x.op2(OpBCEWithLogits, y)).Mul(keep(wrong.PowScalar(gamma)))
 		if alpha < 0 {
 			return loss

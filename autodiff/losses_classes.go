@@ -15,7 +15,7 @@ func (x Float[B]) CrossEntropy(labels Int[B], smoothing float64, options ...Loss
 	if x.Err() == nil && !(smoothing >= 0 && smoothing <= 1) {
 		return Float[B]{failed(x.be, "%s: the label smoothing is %v; want 0 to 1", name, smoothing)}
 	}
-	if len(options) == 0 && x.Rank() == 2 && !labels.has(-100) {
+	if len(options) == 0 && x.Rank() == 2 && labels.Len() > 0 && !labels.has(-100) {
 		return Float[B]{x.run(OpCrossEntropy, &Attr{Floats: [6]float64{smoothing}}, labels.Tensor)}
 	}
 	return x.classLoss(name, labels, options, smoothing, func(x Float[B], axis int) Float[B] { return x.LogSoftmax(axis) })
@@ -119,9 +119,9 @@ func (x Float[B]) perClass(rank, axis int) Float[B] {
 }
 
 // checkClasses checks a weight for each class.
-func (x Float[B]) checkClasses(name string, weight given, axis int) error {
+func (x Float[B]) checkClasses(name string, weight Value, axis int) error {
 	want := Info{x.DType(), []int64{int64(x.extent(axis))}}
-	if got := infoOf(weight.v); weight.v != nil && (got.DType != want.DType || !slices.Equal(got.Shape, want.Shape)) {
+	if got := infoOf(weight); weight != nil && (got.DType != want.DType || !slices.Equal(got.Shape, want.Shape)) {
 		return failed(x.be, "%s: the weight is %v; want %v, a weight for each class of x of %v", name, got, want, x).err
 	}
 	return nil

@@ -7,15 +7,28 @@ import (
 
 // Losses of how near two tensors are.
 
-// CosineSimilarity is the cosine of the angle between x and y along an axis, which it removes. Lengths below eps count as eps.
+// CosineSimilarity is the cosine of the angle between x and y, or what they broadcast to, along an axis of that, which it
+// removes. Lengths below eps count as eps.
 func (x Float[B]) CosineSimilarity(y Float[B], axis int, eps float64) Float[B] {
-	if x.Err() == nil && !(eps > 0) {
+	switch {
+	case x.Err() != nil:
+		return x
+	case y.Err() != nil:
+		return Float[B]{failed(x.be, "cosine_similarity: y: %w", y.Err())}
+	case !(eps > 0):
 		return Float[B]{failed(x.be, "cosine_similarity: eps is %g; want more than 0", eps)}
+	}
+	to, err := broadcast(x.v.Shape(), y.v.Shape())
+	if err != nil {
+		return Float[B]{failed(x.be, "cosine_similarity: x is %v and y %v: %w", x, y, err)}
 	}
 	return x.inFloat32(y, Float[B]{}, func(x, y, _ Float[B]) Float[B] {
 		var made temporaries[B]
 		defer made.release()
 		keep := made.add
+		if !slices.Equal(x.v.Shape(), y.v.Shape()) {
+			x, y = keep(Float[B]{x.run(OpExpand, &Attr{Shape: to})}), keep(Float[B]{y.run(OpExpand, &Attr{Shape: to})})
+		}
 		unit := func(t Float[B]) Float[B] {
 			return keep(t.Div(keep(keep(keep(keep(t.PowScalar(2)).SumKeep(axis)).Clamp(eps*eps, math.Inf(1))).Sqrt())))
 		}
@@ -54,13 +67,16 @@ func (x Float[B]) CosineEmbedding(y Float[B], target Int[B], margin float64, opt
 }
 
 // PairwiseDistance is the Euclidean distance between x and y along the last dimension, which it removes, with eps added to
-// every difference.
+// every difference. Where the distance is 0, so is its gradient.
 func (x Float[B]) PairwiseDistance(y Float[B], eps float64) Float[B] {
 	return x.inFloat32(y, Float[B]{}, func(x, y, _ Float[B]) Float[B] {
 		var made temporaries[B]
 		defer made.release()
 		keep := made.add
-		return keep(keep(keep(keep(x.Sub(y)).AddScalar(eps)).PowScalar(2)).Sum(-1)).Sqrt()
+		sum := keep(keep(keep(keep(x.Sub(y)).AddScalar(eps)).PowScalar(2)).Sum(-1))
+		zero := sum.EqualScalar(0) // whose root has no gradient
+		defer zero.Release()
+		return keep(keep(sum.MaskFill(zero, 1)).Sqrt()).MaskFill(zero, 0)
 	})
 }
 

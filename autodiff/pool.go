@@ -31,7 +31,9 @@ func (x Float[B]) MaxPool3d(w Window3d) Float[B] {
 
 // AvgPool3d takes the mean of every window over the last three dimensions: that of the means in its planes.
 func (x Float[B]) AvgPool3d(w Window3d) Float[B] {
-	return x.pooledVolumes("avg_pool3d", w, Float[B].AvgPool2d)
+	return x.inFloat32(Float[B]{}, Float[B]{}, func(x, _, _ Float[B]) Float[B] { // to round once
+		return x.pooledVolumes("avg_pool3d", w, Float[B].AvgPool2d)
+	})
 }
 
 // pooledVolumes pools planes, then lines across them.

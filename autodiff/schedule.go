@@ -1,6 +1,10 @@
 package autodiff
 
-import "github.com/isobit-ml/isobit/autodiff/internal/detmath"
+import (
+	"math"
+
+	"github.com/isobit-ml/isobit/autodiff/internal/detmath"
+)
 
 // Schedules of rates: what a program gives an optimizer for Rate before a step. What PyTorch calls a last epoch is a step here,
 // whatever it counts. They are products of others where wanted: a warm-up is LinearLR in the first steps.
@@ -95,11 +99,17 @@ func (p *ReduceLROnPlateau) Step(metric, rate float64) float64 {
 	case patience < 0:
 		patience = 0
 	}
+	if p.Seen++; p.Seen == 1 {
+		p.Best = math.Inf(1) // so that a first NaN is not the best for ever
+		if p.Max {
+			p.Best = math.Inf(-1)
+		}
+	}
 	better := metric < float64(p.Best*(1-threshold))
 	if p.Max {
 		better = metric > float64(p.Best*(1+threshold))
 	}
-	if p.Seen++; better || p.Seen == 1 {
+	if better {
 		p.Best, p.Bad = metric, 0
 	} else {
 		p.Bad++

@@ -47,6 +47,10 @@ func TestReduceLROnPlateau(t *testing.T) {
 	require.Equal(t, 1.0, best.Step(3, 1))
 	require.Equal(t, 0.1, best.Step(3.0001, 1))
 	require.Equal(t, 0.05, (&ReduceLROnPlateau{Patience: -1, Low: 2, Seen: 1}).Step(1, 0.05), "a rate never rises")
+	late := ReduceLROnPlateau{Patience: -1}
+	require.Equal(t, 0.1, late.Step(math.NaN(), 1))
+	require.Equal(t, 0.1, late.Step(5, 0.1), "any number is better than NaN")
+	require.Equal(t, 5.0, late.Best)
 	def := ReduceLROnPlateau{}
 	for i := range 12 {
 		require.Equal(t, i == 11, def.Step(1, 1) < 1)
