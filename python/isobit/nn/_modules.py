@@ -30,6 +30,19 @@ class Partial(partial):  # type: ignore[type-arg]
         return self.func.__name__
 
 
+def not_compiled(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Runs a method whose steps depend on values eagerly: one break in a compiled graph, not one at every question.
+    torch.compiler.disable as a decorator would do, but it imports the compiler, which takes seconds."""
+
+    @wraps(method)
+    def call(*args: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return torch.compiler.disable(method)(*args)
+        return method(*args)
+
+    return call
+
+
 def leaf(kind: type[_Module]) -> type[_Module]:
     """Has torch.fx.symbolic_trace record a module of this class as one call."""
     forward = kind.forward

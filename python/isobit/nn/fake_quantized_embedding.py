@@ -17,7 +17,7 @@ from ..ops.embedding_bag import embedding_bag, unnested
 from ._buffers import has_value
 from ._fake_quantizer import FakeQuantizer, checked
 from ._hooks import backward_hook
-from ._modules import leaf
+from ._modules import leaf, not_compiled
 from .embedding import Embedding, EmbeddingBag
 from .served_embedding import ServedFakeQuantizedEmbedding, ServedFakeQuantizedEmbeddingBag
 
@@ -65,7 +65,7 @@ class _FakeQuantizedTable(torch.nn.Module):
         # Of parameters that rows share, a row's part of the gradient would be added up in another order.
         return rows * columns >= _SMALL and rows >= _ROWS * input.numel() > 0 and by.scheme.grouping.is_by_row()
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]  # how many rows there are depends on the indices
+    @not_compiled  # how many rows there are depends on the indices
     def _rows_of(self, input: Tensor) -> tuple[Tensor, Tensor, int | None] | None:
         """Where input's rows lie among those that it names, these, fake-quantized, and which is the padding. A row comes
         once, so that its gradient has the sums, and the bits, of the whole table's. None for indices out of range, which

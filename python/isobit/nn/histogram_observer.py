@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
@@ -16,25 +15,13 @@ from .._checks import check_kinds
 from .._errors import ArgumentError
 from ._buffers import write
 from ._grouping import Grouping
+from ._modules import not_compiled
 from ._scheme import quotient
 from .observers import EPS, MinMaxObserver
 
 _PARTS = 16  # of a bin, where its elements go over to other bins
 _STEPS = 100_000  # the search leaves out one in so many elements at a time
 _RUN = 1 << 14  # elements binned at a time, in the cache
-
-
-def _not_compiled(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Runs a method whose steps depend on values eagerly: one break in a compiled graph, not one at every question.
-    torch.compiler.disable as a decorator would do, but it imports the compiler, which takes seconds."""
-
-    @functools.wraps(method)
-    def call(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
-            return torch.compiler.disable(method)(*args)
-        return method(*args)
-
-    return call
 
 
 class HistogramObserver(MinMaxObserver):
@@ -86,7 +73,7 @@ class HistogramObserver(MinMaxObserver):
         self.register_buffer("histogram", counts)
 
     @torch.no_grad()
-    @_not_compiled
+    @not_compiled
     def _observe(self, x: Tensor) -> None:
         if x.is_meta:  # not a fake tensor, whose steps are being recorded
             super()._observe(x)
@@ -111,7 +98,7 @@ class HistogramObserver(MinMaxObserver):
         write(self.histogram, add(counts))
         self.shared = "all"
 
-    @_not_compiled
+    @not_compiled
     def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
         if x.is_meta:
             return super().choose(x)
@@ -120,7 +107,7 @@ class HistogramObserver(MinMaxObserver):
         return self._choose(low, high, _counts(values, low, high, self.bins))
 
     @torch.no_grad()
-    @_not_compiled
+    @not_compiled
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         if self.is_new() or self.min_val.is_meta:
             return super().calculate_qparams()
