@@ -10,46 +10,45 @@ import (
 // Linear makes the weight [out, in] and the bias [out] of a fully connected
 // layer, named name.weight and name.bias, uniform within 1/sqrt(in).
 func (p *Params[B]) Linear(name string, in, out int) (weight, bias Float[B]) {
-	bound := boundOf(in)
-	return p.Uniform(name+".weight", bound, out, in), p.Uniform(name+".bias", bound, out)
+	return p.uniformLayer(name, in, out, out, in)
 }
 
 // Conv2d makes the weight [out, in, kernel, kernel] and the bias [out] of a
 // convolution, uniform within 1/sqrt(in*kernel*kernel).
 func (p *Params[B]) Conv2d(name string, in, out, kernel int) (weight, bias Float[B]) {
-	bound := boundOf(in * kernel * kernel)
-	return p.Uniform(name+".weight", bound, out, in, kernel, kernel), p.Uniform(name+".bias", bound, out)
+	return p.uniformLayer(name, in*kernel*kernel, out, out, in, kernel, kernel)
 }
 
 // ConvTranspose2d makes the weight [in, out, kernel, kernel] and the bias [out] of a transposed convolution,
 // uniform within 1/sqrt(out*kernel*kernel), as PyTorch's are.
 func (p *Params[B]) ConvTranspose2d(name string, in, out, kernel int) (weight, bias Float[B]) {
-	bound := boundOf(out * kernel * kernel)
-	return p.Uniform(name+".weight", bound, in, out, kernel, kernel), p.Uniform(name+".bias", bound, out)
+	return p.uniformLayer(name, out*kernel*kernel, out, in, out, kernel, kernel)
 }
 
 // Conv1d makes the weight [out, in, kernel] and the bias [out] of a convolution of sequences; see Conv2d.
 func (p *Params[B]) Conv1d(name string, in, out, kernel int) (weight, bias Float[B]) {
-	bound := boundOf(in * kernel)
-	return p.Uniform(name+".weight", bound, out, in, kernel), p.Uniform(name+".bias", bound, out)
+	return p.uniformLayer(name, in*kernel, out, out, in, kernel)
 }
 
 // Conv3d makes the weight [out, in, kernel, kernel, kernel] and the bias [out] of a convolution of volumes; see Conv2d.
 func (p *Params[B]) Conv3d(name string, in, out, kernel int) (weight, bias Float[B]) {
-	bound := boundOf(in * kernel * kernel * kernel)
-	return p.Uniform(name+".weight", bound, out, in, kernel, kernel, kernel), p.Uniform(name+".bias", bound, out)
+	return p.uniformLayer(name, in*kernel*kernel*kernel, out, out, in, kernel, kernel, kernel)
 }
 
 // ConvTranspose1d makes the weight [in, out, kernel] and the bias [out]; see ConvTranspose2d.
 func (p *Params[B]) ConvTranspose1d(name string, in, out, kernel int) (weight, bias Float[B]) {
-	bound := boundOf(out * kernel)
-	return p.Uniform(name+".weight", bound, in, out, kernel), p.Uniform(name+".bias", bound, out)
+	return p.uniformLayer(name, out*kernel, out, in, out, kernel)
 }
 
 // ConvTranspose3d makes the weight [in, out, kernel, kernel, kernel] and the bias [out]; see ConvTranspose2d.
 func (p *Params[B]) ConvTranspose3d(name string, in, out, kernel int) (weight, bias Float[B]) {
-	bound := boundOf(out * kernel * kernel * kernel)
-	return p.Uniform(name+".weight", bound, in, out, kernel, kernel, kernel), p.Uniform(name+".bias", bound, out)
+	return p.uniformLayer(name, out*kernel*kernel*kernel, out, in, out, kernel, kernel, kernel)
+}
+
+// uniformLayer makes a weight of this shape and the bias [out], uniform by the number of terms of an output.
+func (p *Params[B]) uniformLayer(name string, terms, out int, shape ...int) (weight, bias Float[B]) {
+	bound := boundOf(terms)
+	return p.Uniform(name+".weight", bound, shape...), p.Uniform(name+".bias", bound, out)
 }
 
 // Embedding makes the weight [rows, d] of an Embedding or an EmbeddingBag, named name.weight, normally distributed around 0, with
