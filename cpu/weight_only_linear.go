@@ -110,15 +110,7 @@ func sumBlock[C Compute](t *WeightTile, n, begin, end int64) {
 
 // loadWeights fills w with the weights of row n from position k on.
 func loadWeights[C Compute](t *WeightRows, s *Scratch, w []C, n, k int64) {
-	if d := t.Weight.DType; d.Packed() {
-		codes := unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(BlockOf[C](s, weightBlocks, len(w))))), len(w))
-		unpack(codes, t.Weight.Row(n, 0).P, k, 1, d)
-		for i, q := range codes {
-			w[i] = C(q)
-		}
-	} else {
-		Load(w, t.Weight.Row(n, k))
-	}
+	loadCodes(t, s, w, n, k)
 	scale, zero := BlockOf[C](s, weightBlocks+1, 1), BlockOf[C](s, weightBlocks+2, 1)
 	for at := 0; at < len(w); {
 		group := (k + int64(at)) / t.GroupSize
@@ -136,5 +128,19 @@ func loadWeights[C Compute](t *WeightRows, s *Scratch, w []C, n, k int64) {
 			w[at+i] = (w[at+i] - zero[0]) * scale[0]
 		}
 		at = stop
+	}
+}
+
+// loadCodes fills w with the codes of row n from position k on.
+func loadCodes[C Compute](t *WeightRows, s *Scratch, w []C, n, k int64) {
+	d := t.Weight.DType
+	if !d.Packed() {
+		Load(w, t.Weight.Row(n, k))
+		return
+	}
+	codes := unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(BlockOf[C](s, weightBlocks, len(w))))), len(w))
+	unpack(codes, t.Weight.Row(n, 0).P, k, 1, d)
+	for i, q := range codes {
+		w[i] = C(q)
 	}
 }

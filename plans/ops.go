@@ -15,7 +15,7 @@ func makeOps() (table []op) {
 	return append(table, embedding, embeddingBackward, embeddingRenorm,
 		embeddingBag, embeddingBagBackward, embeddingBagWeights, weightOnlyEmbeddingBag,
 		gridSample, gridSampleBackward, gridSampleDoubleBackward, affineGrid, affineGridBackward,
-		quantizedLinear, weightOnlyLinear, matmul)
+		quantizedLinear, quantizedLinearPerGroup, weightOnlyLinear, matmul)
 }
 
 // opByName returns the op with a name, or nil.

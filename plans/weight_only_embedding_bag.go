@@ -23,7 +23,7 @@ var weightOnlyEmbeddingBag = op{
 		bagIndicesArg,
 		offsetsArg,
 		codeFactorsArg(),
-	}, weightParameterArgs("[V, ceil(D / group_size)]"), []arg{
+	}, weightParameterArgs("[V, ceil(D / group_size)]", learnedZero), []arg{
 		{name: "y", out: true, allow: floats, defaultType: fixed(tensor.F32), form: "[B, D]", doc: "a row for each bag"},
 	}),
 	attrs: append([]attr{{name: "group_size", doc: "codes along a row that share a scale, at least 1"}, modeAttr, boundsAttr}, bagAttrs...),

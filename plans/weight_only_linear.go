@@ -32,7 +32,7 @@ var weightOnlyLinear = op{
 	args: slices.Concat([]arg{
 		{name: "x", shaped: true, allow: floats, form: "[M, K]", doc: "the activations"},
 		{name: "weight", shaped: true, compact: always, allow: codes, form: "[N, K]", doc: "the codes of the weights"},
-	}, weightParameterArgs("[N, ceil(K / group_size)]"), []arg{
+	}, weightParameterArgs("[N, ceil(K / group_size)]", learnedZero), []arg{
 		{name: "bias", optional: true, allow: floats, defaultType: fixed(tensor.F32), form: "[N]", doc: "what is added"},
 		{name: "y", out: true, allow: floats, defaultType: same("x"), form: "[M, N]", doc: "the result, in x's type"},
 	}),
@@ -48,11 +48,13 @@ var weightOnlyLinear = op{
 	rows:  namesOf(cpu.WeightOnlyLinear),
 }
 
+const learnedZero = "a float one is rounded and clamped to the codes' range"
+
 // weightParameterArgs are what weights that are codes in groups have beside them.
-func weightParameterArgs(form string) []arg {
+func weightParameterArgs(form, zero string) []arg {
 	return []arg{
 		{name: "weight_scale", allow: floats, defaultType: fixed(tensor.F32), form: form, doc: "a scale for each group"},
-		{name: "weight_zero_point", optional: true, allow: either(integers, floats), defaultType: fixed(tensor.None), form: form, doc: "a zero point for each group; a float one is rounded and clamped to the codes' range"},
+		{name: "weight_zero_point", optional: true, allow: either(integers, floats), defaultType: fixed(tensor.None), form: form, doc: "a zero point for each group; " + zero},
 	}
 }
 

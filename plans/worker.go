@@ -41,6 +41,7 @@ type ownArgs struct {
 	scatter64 cpu.GridScatter[float64]
 	affine    cpu.AffineRun
 	linear    cpu.LinearTile
+	groups    cpu.GroupLinearTile
 	weights   cpu.WeightTile
 	matmul    cpu.MatmulTile
 	products  cpu.MatmulBatch

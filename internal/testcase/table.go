@@ -55,6 +55,7 @@ func makeTable() (table []Op) {
 		Op{Name: "affine_grid", draw: affineGrid},
 		Op{Name: "affine_grid_backward", draw: affineGridBackward},
 		Op{Name: "quantized_linear", draw: quantizedLinear},
+		Op{Name: "quantized_linear_per_group", draw: quantizedLinearPerGroup},
 		Op{Name: "weight_only_linear", draw: weightOnlyLinear},
 		Op{Name: "matmul", draw: matmul},
 	)
@@ -230,6 +231,20 @@ func quantizedLinear(s *Source, t *text) {
 	t.tensor("weight", tensor.S8, []int64{n, k})
 	t.add("x_scale", s.float())
 	t.add("weight_scale", s.float())
+	t.add("bias", oneOf(s, tensor.None, s.float()))
+	t.add("y", s.float())
+}
+
+func quantizedLinearPerGroup(s *Source, t *text) {
+	m, k, n := s.extent(), s.width(), s.extent()
+	if s.Size == Large {
+		m, k, n = 30, 300, 70
+	}
+	t.tensor("x", oneOf(s, tensor.S8, tensor.U8), []int64{m, k})
+	t.add("x_scale", s.float())
+	t.add("x_zero_point", oneOf(s, tensor.None, tensor.I32, tensor.U8, s.float()))
+	s.weightOfCodes(t, []int64{n, k}, s.block(k))
+	s.codeParameters(t)
 	t.add("bias", oneOf(s, tensor.None, s.float()))
 	t.add("y", s.float())
 }

@@ -30,6 +30,7 @@ FAMILIES = {
     "weight_only_linear": other_cases.weight_only_linear,
     "float8": float8_cases.float8,
     "weight_only_embedding_bag": bag_cases.weight_only_embedding_bag,
+    "quantized_linear_per_group": other_cases.quantized_linear_per_group,
 }
 
 

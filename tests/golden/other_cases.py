@@ -144,6 +144,45 @@ def linear(family, m, n, k, y, scale, bias):
         family.add(text, [x, sx, w, sw, values])
 
 
+def quantized_linear_per_group(family):
+    codes = itertools.cycle(itertools.product((("s8", -128), ("u8", 0)), repeat=2))
+    points = itertools.cycle(itertools.product(("none", "i32", "f32", "u8"), ("none", "s8", "f16", "i64", "u8")))
+    for name, (m, n, k, size) in itertools.product(
+        FLOATS, ((2, 3, 70, 32), (5, 9, 33, 40), (9, 17, 64, 16), (1, 4, 7, 1))
+    ):
+        coded(family, name, (m, n, k), size, *next(codes), *next(points))
+    for special in (0.0, -0.0, -1.5, np.inf, np.nan, 1e-42):
+        x, w = stored([[1, 2, 0], [0, 200, 255]], "u8"), stored([[1, -2, 0], [0, 127, -128]], "s8")
+        text = "quantized_linear_per_group x=u8[2,3] x_zero_point=f16 weight=s8[2,3] weight_zero_point=f32 bias=none group_size=2"
+        scales = stored([special, 0.5], "f32"), stored([[special, 1], [1, special]], "f32")
+        zeros = stored([np.nan, 1e4], "f16"), stored([[0.5, -np.inf], [np.nan, -1.5]], "f32")
+        family.add(text, [x, scales[0], zeros[0], w, scales[1], zeros[1], None])
+    # Sums that exceed 32 bits, and integers beyond all codes.
+    coded(family, "f32", (1, 2, 140000), 100000, ("u8", 250), ("s8", -128), "none", "none")
+    coded(family, "f64", (2, 2, 5), 3, ("s8", -128), ("u8", 0), "i64", "i64", 2**40)
+    for k in (0, 1):
+        coded(family, "f32", (2, 3, k), 4, ("s8", -128), ("s8", -128), "none", "none")
+
+
+def coded(family, name, extents, size, x_code, code, x_point, point, apart=1):
+    rng = family.rng()
+    m, n, k = extents
+    groups = (n, -(-k // size))
+    (x_type, x_low), (dtype, low) = x_code, code
+    x = integers(x_type, (m, k), 1000 * len(family.cases) + 1, x_low, 256 if x_low <= 0 else 6)
+    w = integers(dtype, (n, k), 1000 * len(family.cases) + 2, low, 256 if k < 1000 else 5)
+    scales = (stored(rng.uniform(0.001, 0.1, shape), "f32") for shape in (m, groups))
+    zeros = (
+        None if p == "none" else stored(rng.integers(0 if p == "u8" else -20, 20, shape) * apart, p)
+        for p, shape in ((x_point, m), (point, groups))
+    )
+    text = f"quantized_linear_per_group x={x_type}[{m},{k}] x_zero_point={x_point} weight={dtype}[{n},{k}]"
+    text += f" weight_zero_point={point} group_size={size} bias={name} y={name}"
+    sx, sw = scales
+    zx, zw = zeros
+    family.add(text, [x, sx, zx, w, sw, zw, normal(rng, name, (n,))])
+
+
 def weight_only_linear(family):
     points, codes = itertools.cycle(("none", "i32", "f32", "s8")), itertools.cycle((("s8", -128), ("u8", 0)))
     for name, (k, size) in itertools.product(FLOATS, ((70, 32), (33, 40))):

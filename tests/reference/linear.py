@@ -23,6 +23,30 @@ def quantized_linear(problem, x, x_scale, weight, weight_scale, bias):
     return [store(y, name)]
 
 
+def quantized_linear_per_group(problem, x, x_scale, x_zero, weight, scale, zero, bias):
+    name = problem.outputs["y"].dtype
+    ct = compute_type(name)
+    x, x_scale = less(ct, x, x_zero), widen(x_scale, ct)
+    size, y = problem.values["group_size"], np.zeros((x.shape[0], weight.shape[0]), ct)
+    scale = widen(scale, ct)
+    for g, k in enumerate(range(0, x.shape[1], size)):
+        w = less(ct, weight[:, k : k + size], None if zero is None else zero[:, g])
+        term = (x[:, k : k + size] @ w.T).astype(ct) * (x_scale[:, None] * scale[None, :, g])
+        y = y + term if g else term
+    if bias is not None:
+        y = y + widen(bias, ct)
+    return [store(y, name)]
+
+
+def less(ct, codes, zero):
+    """Codes less their zero points, which are bounded by all codes of the type, as integers."""
+    codes_of, codes = np.iinfo(codes.dtype), codes.astype(np.int64)
+    if zero is None:
+        return codes
+    zero = np.nan_to_num(np.rint(widen(zero, ct)), nan=0, posinf=codes_of.max, neginf=codes_of.min)
+    return codes - np.clip(zero, codes_of.min, codes_of.max).astype(np.int64)[:, None]
+
+
 def weights(problem, ct, weight, scale, zero_point):
     """What codes in groups along their rows stand for."""
     codes = np.iinfo(weight.dtype)

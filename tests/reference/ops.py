@@ -154,6 +154,19 @@ PLAIN = {
         ],
         [("y", "f32")],
     ),
+    "quantized_linear_per_group": (
+        linear.quantized_linear_per_group,
+        [
+            ("x", "required"),
+            ("x_scale", "f32"),
+            ("x_zero_point", None),
+            ("weight", "required"),
+            ("weight_scale", "f32"),
+            ("weight_zero_point", None),
+            ("bias", "f32"),
+        ],
+        [("y", "f32")],
+    ),
     "weight_only_linear": (
         linear.weight_only_linear,
         [
@@ -268,11 +281,11 @@ def argument_shapes(problem):
     if problem.op == "quantized_linear":
         m, n = shape["x"][0], shape["weight"][0]
         return {"x_scale": (m,), "weight_scale": (n,), "bias": (n,), "y": (m, n)}
-    if problem.op == "weight_only_linear":
-        n, k = shape["weight"]
+    if problem.op in ("weight_only_linear", "quantized_linear_per_group"):
+        m, (n, k) = shape["x"][0], shape["weight"]
         groups = (n, math.ceil(k / problem.values["group_size"]))
-        parameters = {"weight_scale": groups, "weight_zero_point": groups}
-        return {**parameters, "bias": (n,), "y": (shape["x"][0], n)}
+        parameters = {"weight_scale": groups, "weight_zero_point": groups, "x_scale": (m,), "x_zero_point": (m,)}
+        return {**parameters, "bias": (n,), "y": (m, n)}
     if problem.op == "matmul":
         n = shape["other"][-1]
         return {"bias": (n,), "y": (*shape["input"][:-1], n)}

@@ -195,12 +195,29 @@ def quantized_linear(d):
     return [*fields, f"bias={d.one_of('f32', y, 'none', *FLOATS)}"]
 
 
+POINTS = ("none", "i32", "i64", "s8", "u8", *FLOATS)
+
+
+def quantized_linear_per_group(d):
+    m, n, k = d.one_of(0, 1, 2, 5, 40), d.extent(80), d.one_of(0, d.extent(), d.extent(), 300)
+    fields = [f"x={d.spec(d.one_of('s8', 'u8'), [m, k])}", f"weight={d.spec(d.one_of('s8', 'u8'), [n, k])}"]
+    fields += [f"{name}_scale={d.one_of('f32', *FLOATS)}" for name in ("x", "weight")]
+    fields += [f"{name}_zero_point={d.one_of(*POINTS)}" for name in ("x", "weight")]
+    y = d.float_type()
+    return [
+        *fields,
+        f"group_size={d.one_of(32, 64, d.extent())}",
+        f"bias={d.one_of('f32', y, 'none', *FLOATS)}",
+        f"y={y}",
+    ]
+
+
 def weight_only_linear(d):
     m, n, k = d.one_of(0, 1, 2, 5), d.extent(40), d.one_of(0, d.extent(), d.extent(), 1000)
     x = d.float_type()
     fields = [f"x={d.spec(x, [m, k])}", f"weight={d.spec(d.one_of('s8', 'u8'), [n, k])}"]
     fields += [f"weight_scale={d.one_of('f32', *FLOATS)}", f"group_size={d.one_of(32, 64, d.extent())}"]
-    fields += [f"weight_zero_point={d.one_of('none', 'i32', 'i64', 's8', 'u8', *FLOATS)}"]
+    fields += [f"weight_zero_point={d.one_of(*POINTS)}"]
     return [*fields, f"bias={d.one_of('f32', x, 'none', *FLOATS)}"]
 
 
@@ -228,6 +245,7 @@ PLAIN = {
     "affine_grid": affine_grid,
     "affine_grid_backward": affine_grid_backward,
     "quantized_linear": quantized_linear,
+    "quantized_linear_per_group": quantized_linear_per_group,
     "weight_only_linear": weight_only_linear,
     "matmul": matmul,
 }
@@ -239,6 +257,7 @@ FILL = {
     "affine_grid": fill_plain,
     "affine_grid_backward": fill_plain,
     "quantized_linear": fill_linear,
+    "quantized_linear_per_group": fill_linear,
     "weight_only_linear": fill_linear,
     "matmul": fill_linear,
 }
