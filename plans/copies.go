@@ -85,30 +85,37 @@ func (l *layout) follow(k int, step int64) {
 	}
 }
 
-// tryCopies lays out copies, and returns false where these would not pay. Elements may be tiles where they lie. Copies have
-// the order of the output, or that of the parameters where calls get longer so, or have a run of each group.
+// tryCopies lays out copies, and returns false where these would not pay. Elements may be tiles where they lie.
 func (f *groupedPlan) tryCopies(c *call, tiled bool) bool {
 	l, where, tiles := &c.all, c.all, c.tiles
 	run, apart, short := l.size[l.dims-1], f.anyApart(l), tiled || f.shortCalls(l)
 	if oneByOne || f.packed >= 0 || !short && (f.consecutive(l) == 0 || run >= shortCopy && !apart) {
 		return false
 	}
-	if f.runEach(l) {
-		l.asStored(f.scale, kernelOperands)
-	}
-	if f.layCopies(c); c.tiles.copied && c.tiles.narrow() {
-		as, before := *l, c.tiles
-		l.asStored(f.scale, kernelOperands)
-		if f.layCopies(c); c.tiles.copied && !c.tiles.longer(&before) {
-			*l = as
-			f.layCopies(c)
-		}
-	}
+	f.orderCopies(c)
 	if tiled && c.tiles.copied && !c.tiles.longer(&tiles) {
 		*l, c.tiles = where, tiles
 		return false
 	}
 	return short || c.tiles.copied || apart || c.dense.size[c.dense.dims-1] > run
+}
+
+// orderCopies lays out copies in the order of the output, or in that of the parameters where each run has its own, or where
+// calls for narrow tiles get longer so.
+func (f *groupedPlan) orderCopies(c *call) {
+	if f.runEach(&c.all) {
+		c.all.asStored(f.scale, kernelOperands)
+	}
+	f.layCopies(c)
+	if !c.tiles.copied || !c.tiles.narrow() {
+		return
+	}
+	all, tiles := c.all, c.tiles
+	c.all.asStored(f.scale, kernelOperands)
+	if f.layCopies(c); c.tiles.copied && !c.tiles.longer(&tiles) {
+		c.all = all
+		f.layCopies(c)
+	}
 }
 
 // shortCalls reports whether runs where they lie are calls of so few elements that copies pay for longer ones.
