@@ -1,34 +1,47 @@
 package cpu
 
-import "github.com/isobit-ml/isobit/tensor"
+import (
+	"unsafe"
 
-// GroupLinearTile is a part of a linear layer of codes in groups: rows [M0, M1) of x against rows [N0, N1) of weight.
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// GroupLinearTile is a part of a linear layer of codes in groups: rows [M0, M1) of the M rows of x against rows [N0, N1) of
+// weight.
 type GroupLinearTile struct {
 	X, Y                Rows // X: s8 or u8 codes, K side by side
 	XScale, XZero, Bias Span // XZero and Bias may be absent
 	WeightRows
-	M0, M1, N0, N1, K int64
-	Scratch           *Scratch
+	M, M0, M1, N0, N1, K int64
+	Packed               unsafe.Pointer // what Pack made, or nil
+	Scratch              *Scratch
 }
 
-// GroupLinearLayer is a way to compute tiles, of at most so many Rows of x.
+// GroupLinearLayer is a way to compute tiles, by Run. Pack, unless nil, is called for all rows of x first; Packed returns how
+// many bytes it makes of a problem, of which a tile has the types and extents: 0 where Run does without. Tiles have
+// MostLinearRows rows and LinearColumns columns at most.
 type GroupLinearLayer struct {
-	Run  func(*GroupLinearTile)
-	Rows int64
+	Run, Pack func(*GroupLinearTile)
+	Packed    func(*GroupLinearTile) int64
 }
 
 // QuantizedLinearPerGroup computes y[m,n] = the sum over groups, left to right, of float(acc) * (sx[m] * sw[n,g]), then
 // + bias[n], where acc = sum over k of (x[m,k] - zx[m]) * (weight[n,k] - zw[n,g]) is an exact integer. Zero points are
 // rounded, and bounded by all codes of their codes' type.
-var QuantizedLinearPerGroup = []Row[GroupLinearLayer]{{"go", Go, byCompute(
-	GroupLinearLayer{quantizedLinearPerGroup[float32], groupLinearRows},
-	GroupLinearLayer{quantizedLinearPerGroup[float64], groupLinearRows},
-)}}
-
-// groupLinearRows is how many rows of x share what is loaded of weight.
-const groupLinearRows = 64
+var QuantizedLinearPerGroup = withDefinition(groupLinearRows, byCompute(
+	GroupLinearLayer{Run: quantizedLinearPerGroup[float32]}, GroupLinearLayer{Run: quantizedLinearPerGroup[float64]},
+))
 
 func quantizedLinearPerGroup[C Compute](t *GroupLinearTile) {
+	const together = 64 // rows of x, which share what is loaded of weight
+	part, end := *t, t.M1
+	for ; part.M0 < end; part.M0 += together {
+		part.M1 = min(part.M0+together, end)
+		groupLinearPart[C](&part)
+	}
+}
+
+func groupLinearPart[C Compute](t *GroupLinearTile) {
 	s, rows := t.Scratch, int(t.M1-t.M0)
 	xScale, xZero, y := BlockOf[C](s, 0, rows), BlockOf[C](s, 1, rows), BlockOf[C](s, 2, rows)
 	bias, scale, zero := BlockOf[C](s, 3, 1), BlockOf[C](s, 4, 1), BlockOf[C](s, 5, 1)

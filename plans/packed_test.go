@@ -106,9 +106,15 @@ func TestPackedRowsAreCompact(t *testing.T) {
 // its present outputs.
 func outputs(t *testing.T, text string, inputs ...tensor.View) (out []tensor.View) {
 	t.Helper()
+	return outputsBy(t, plans.Preference{Threads: 3}, text, inputs...)
+}
+
+// outputsBy is outputs with a preference.
+func outputsBy(t *testing.T, preference plans.Preference, text string, inputs ...tensor.View) (out []tensor.View) {
+	t.Helper()
 	p, err := plans.Parse(text)
 	require.NoError(t, err)
-	plan, err := plans.Select(0, p, plans.Preference{Threads: 3})
+	plan, err := plans.Select(0, p, preference)
 	require.NoError(t, err)
 	var args []tensor.View
 	for i, a := range plans.Describe(plan).Args {

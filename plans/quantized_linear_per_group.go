@@ -2,6 +2,7 @@ package plans
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/isobit-ml/isobit/cpu"
 	"github.com/isobit-ml/isobit/tensor"
@@ -66,10 +67,19 @@ func buildQuantizedLinearPerGroup(pl *plan) error {
 		GroupLinearLayer: layer, m: p.Shape("x")[0], k: p.Shape("x")[1], n: p.Shape("weight")[0],
 		group: weightGroup(p), codes: p.DType("weight"),
 	}
-	l.tiles = ceilDiv(l.m, l.Rows)
-	tile := l.runTile
+	if l.Packed != nil {
+		pl.workspace = roundUp(l.Packed(l.problem(p)), WorkspaceAlignment)
+	}
+	l.packs = pl.workspace > 0
+	across := ceilDiv(l.n, cpu.LinearColumns)
+	l.rows = min(l.m, max(linearRows, min(l.m*across/linearJobs, cpu.MostLinearRows)))
+	l.tiles = ceilDiv(l.m, max(1, l.rows))
+	pack, tile := l.packRows, l.runTile
 	pl.run = func(c *call) error {
-		c.parallel(l.tiles*ceilDiv(l.n, cpu.LinearColumns), linearCost(l.m, l.k, l.n), tile)
+		if l.packs {
+			c.parallel(ceilDiv(l.m, rowsPerJob(l.k)), l.m*l.k, pack)
+		}
+		c.parallel(l.tiles*across, linearCost(l.m, l.k, l.n), tile)
 		return nil
 	}
 	return nil
@@ -80,7 +90,17 @@ type groupLinear struct {
 	cpu.GroupLinearLayer
 	m, k, n, group int64
 	codes          tensor.DType
-	tiles          int64 // of rows of x
+	packs          bool
+	rows, tiles    int64 // of x: of a tile, and how many tiles
+}
+
+// problem describes types and extents, without tensors.
+func (l *groupLinear) problem(p *Problem) *cpu.GroupLinearTile {
+	rows := func(name string) cpu.Rows { return cpu.Rows{Span: cpu.Span{DType: p.DType(name)}} }
+	return &cpu.GroupLinearTile{
+		X: rows("x"), XZero: rows("x_zero_point").Span, M: l.m, N1: l.n, K: l.k,
+		WeightRows: cpu.WeightRows{Weight: rows("weight"), Zero: rows("weight_zero_point"), GroupSize: l.group, Rows: l.n},
+	}
 }
 
 // tile describes all rows and columns.
@@ -90,15 +110,26 @@ func (l *groupLinear) tile(c *call, w *worker) *cpu.GroupLinearTile {
 	*t = cpu.GroupLinearTile{
 		X: rowsOf(x), WeightRows: weightRowsOf(weight, scale, zero, l.codes, l.group), Y: rowsOf(&c.args[groupLinearY]),
 		XScale: vectorOf(&c.args[groupLinearXScale]), XZero: vectorOf(&c.args[groupLinearXZero]), Bias: vectorOf(&c.args[groupLinearBias]),
-		M1: l.m, N1: l.n, K: l.k, Scratch: &w.scratch,
+		M: l.m, M1: l.m, N1: l.n, K: l.k, Scratch: &w.scratch,
+	}
+	if l.packs {
+		t.Packed = unsafe.Pointer(unsafe.SliceData(c.workspace))
 	}
 	return t
+}
+
+// packRows packs some rows of x in the workspace.
+func (l *groupLinear) packRows(c *call, w *worker, number int64) {
+	t, rows := l.tile(c, w), rowsPerJob(l.k)
+	t.M0 = number * rows
+	t.M1 = min(t.M0+rows, l.m)
+	l.Pack(t)
 }
 
 // runTile computes some columns of y for a tile of rows of x.
 func (l *groupLinear) runTile(c *call, w *worker, number int64) {
 	t := l.tile(c, w)
-	t.M0, t.N0 = number%l.tiles*l.Rows, number/l.tiles*cpu.LinearColumns
-	t.M1, t.N1 = min(t.M0+l.Rows, l.m), min(t.N0+cpu.LinearColumns, l.n)
+	t.M0, t.N0 = number%l.tiles*l.rows, number/l.tiles*cpu.LinearColumns
+	t.M1, t.N1 = min(t.M0+l.rows, l.m), min(t.N0+cpu.LinearColumns, l.n)
 	l.Run(t)
 }

@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package cpu
+
+// groupLinearRows are the rows of QuantizedLinearPerGroup before the definition: none here.
+var groupLinearRows []Row[GroupLinearLayer]

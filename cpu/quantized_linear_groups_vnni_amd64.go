@@ -1,0 +1,155 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/isobit-ml/isobit/tensor"
+)
+
+// With VNNI, which multiplies unsigned bytes with signed ones, codes of x are shifted by 128 where they are signed, and codes
+// of weight where they are not, as zero points are. A panel has 64 columns.
+
+var groupVNNI = groupKernel{
+	sums: [4]groupProducts{groupSums1VNNI, groupSums2VNNI, groupSums3VNNI, groupSums4VNNI},
+	step: 4, code: 1, panel: LinearColumns, pairs: true, packX: packGroupX, packW: packGroupW,
+}
+
+// The orders in which codes of x are packed.
+var (
+	groupOrder       = [16]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+	groupHalvedOrder = [16]byte{0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15}
+)
+
+// packGroupX packs pieces of so many codes of row m of x from position k on.
+func packGroupX(g *groupRun, m, k, codes, pieces int64, to, pairs unsafe.Pointer) {
+	const all = ^uint64(0)
+	firstOf := func(n int64) [2]uint64 {
+		if n < 64 {
+			return [2]uint64{1<<n - 1}
+		}
+		return [2]uint64{all, 1<<(n-64) - 1}
+	}
+	real, room := firstOf(codes), firstOf(g.size)
+	masks := [4]uint64{real[0], real[1], room[0], room[1]}
+	order := &groupOrder
+	if g.halved {
+		order = &groupHalvedOrder
+	}
+	zero, flip := g.zeroOf(m), uint32(0)
+	if g.X.DType == tensor.S8 {
+		zero, flip = zero+128, 0x80808080
+	}
+	packGroupRowAVX512((*byte)(g.X.Row(m, k).P), int(codes), int(pieces), int(g.size), &masks, flip, zero, order, (*byte)(to), (*int32)(pairs))
+}
+
+// zeroOf returns the zero point of row m of x.
+func (g *groupRun) zeroOf(m int64) int {
+	var zero [1]float32
+	loadZeroPoints(zero[:], g.XZero.At(m), g.X.DType)
+	return int(zero[0])
+}
+
+// packGroupW packs weight, and makes its pairs.
+func packGroupW(g *groupRun, c *groupChunk) {
+	flip, offset := g.flipped()
+	for n := g.N0; n < g.N1; n += groupRows {
+		to := unsafe.Pointer(&g.memory.codes[4*(n-g.N0)])
+		if g.halved || g.whole() && !g.Weight.DType.Packed() {
+			g.packWhole(c, n, flip, to)
+		} else {
+			g.packSpread(c, n, flip, to)
+		}
+	}
+	lo, hi := g.Weight.DType.WholeRange()
+	var zeros *float32
+	if g.Zero.P != nil {
+		zeros = &g.memory.zeros[c.group-g.first][0]
+	}
+	groupPairsVNNI(&g.memory.codes[0], int(g.size/g.step), int(c.pieces), int(c.groups), zeros, float32(lo), float32(hi), offset, (*byte)(unsafe.Pointer(&g.memory.pairs)))
+}
+
+// flipped returns the bits that are flipped of codes that are packed, and what that adds to them.
+func (g *groupRun) flipped() (flip uint32, offset float32) {
+	switch {
+	case g.Weight.DType == tensor.U8:
+		return 0x80808080, -128
+	case g.Weight.DType == tensor.S4 && g.halved:
+		return 0x88888888, 8
+	}
+	return 0, 0
+}
+
+// packBlocks packs blocks of 64 bytes of 16 rows.
+func (g *groupRun) packBlocks(from unsafe.Pointer, apart, blocks, ahead int64, flip uint32, to unsafe.Pointer) {
+	pack := packGroupBytesAVX512
+	if g.halved {
+		pack = packGroupHalvesAVX512
+	}
+	pack((*byte)(from), int(apart), int(blocks), int(ahead), flip, (*byte)(to))
+}
+
+// packWhole packs a chunk of up to 16 rows of weight from n on, whose codes follow one another.
+func (g *groupRun) packWhole(c *groupChunk, n int64, flip uint32, to unsafe.Pointer) {
+	k, _ := g.codes(c, c.group)
+	last, codes := g.codes(c, c.group+c.groups-1)
+	codes += last - k
+	each := int64(1) // codes of a byte
+	if g.halved {
+		each = 2
+	}
+	from, done := unsafe.Add(g.Weight.Row(n, 0).P, k/each), int64(0)
+	if g.N1-n >= groupRows {
+		if blocks := codes / each / streamAlignment; blocks > 0 {
+			done = blocks * streamAlignment
+			g.packBlocks(from, g.Weight.RowStride, blocks, done, flip, to)
+		}
+	}
+	size := ceilDiv(c.groups*c.pieces*g.size, each*streamAlignment) * streamAlignment
+	if done == size {
+		return
+	}
+	rows, bytes := &g.memory.rows, ceilDiv(codes, each)
+	for i := range rows {
+		row := rows[i][:size-done]
+		g.fill(row, flip)
+		if n+int64(i) < g.N1 && bytes > done {
+			copy(row, unsafe.Slice((*byte)(unsafe.Add(from, int64(i)*g.Weight.RowStride+done)), bytes-done))
+			if codes%each != 0 {
+				row[bytes-done-1] = row[bytes-done-1]&0xf | byte(flip)&0xf0
+			}
+		}
+	}
+	g.packBlocks(unsafe.Pointer(rows), groupRowRoom, (size-done)/streamAlignment, 0, flip, unsafe.Add(to, done*each*LinearColumns))
+}
+
+// fill makes bytes codes that count for nothing.
+func (g *groupRun) fill(bytes []byte, flip uint32) {
+	for i := range bytes {
+		bytes[i] = byte(flip)
+	}
+}
+
+// packSpread packs a chunk of up to 16 rows of weight from n on as bytes, each group made up to whole pieces.
+func (g *groupRun) packSpread(c *groupChunk, n int64, flip uint32, to unsafe.Pointer) {
+	rows, padded := &g.memory.rows, c.pieces*g.size
+	bytes := roundUp(c.groups*padded, streamAlignment)
+	for i := range rows {
+		g.fill(rows[i][:bytes], flip)
+		for group := range c.groups {
+			k, codes := g.codes(c, c.group+group)
+			if n+int64(i) < g.N1 && codes > 0 {
+				g.copyCodes(rows[i][group*padded:][:codes], n+int64(i), k)
+			}
+		}
+	}
+	g.packBlocks(unsafe.Pointer(rows), groupRowRoom, bytes/streamAlignment, 0, flip, to)
+}
+
+// copyCodes copies codes of row n of weight from position k on, as bytes.
+func (g *groupRun) copyCodes(to []byte, n, k int64) {
+	if d := g.Weight.DType; d.Packed() {
+		unpackByKernel(unsafe.Slice((*int8)(unsafe.Pointer(&to[0])), len(to)), g.Weight.Row(n, 0).P, k, 1, d)
+		return
+	}
+	copy(to, unsafe.Slice((*byte)(g.Weight.Row(n, k).P), len(to)))
+}
