@@ -103,7 +103,8 @@ def quantized_linear_codes(
     zero_points = {"input_zero_point": input_zero_point, "weight_zero_point": weight_zero_point}
     check_tensors("quantized_linear_codes", **tensors, **{n: t for n, t in zero_points.items() if t is not None})
     if out is not None:
-        f = partial(quantized_linear_codes, **zero_points, group_size=group_size, weight_dtype=weight_dtype)
+        keywords: dict[str, Any] = {**zero_points, "group_size": group_size, "weight_dtype": weight_dtype}
+        f = partial(quantized_linear_codes, **keywords)
         return copy_out("quantized_linear_codes", out, f, *tensors.values(), bias, dtype)
     rows = input.shape[:-1]
     for name, t in (("input_scale", input_scale), ("input_zero_point", input_zero_point)):

@@ -39,10 +39,8 @@ def _vmap(size: int, in_dims: Dims, x: Tensor, x_scale: Tensor, x_zero: Tensor |
 _OP.batched = _vmap
 
 
-def _of_one_group(parameters: Tensor | None, columns: int) -> Tensor | None:
+def _of_one_group(parameters: Tensor, columns: int) -> Tensor:
     """[N] as [N, 1]; where there are no columns, there are no groups."""
-    if parameters is None:
-        return None
     if parameters.dim() == 1:
         parameters = parameters[:, None]
     return parameters if columns or parameters.dim() == 0 else parameters[:, :0]
@@ -59,8 +57,8 @@ def _of_weight(
 ) -> tuple[Any, ...]:
     """The op's arguments that tell of the weight, for so many columns of it."""
     if group_size is None:
-        group_size = max(columns, 1)
-        scale, zero_point = _of_one_group(scale, columns), _of_one_group(zero_point, columns)
+        group_size, scale = max(columns, 1), _of_one_group(scale, columns)
+        zero_point = None if zero_point is None else _of_one_group(zero_point, columns)
     return weight, scale, zero_point, bias, group_size, weight.dtype if weight_dtype is None else weight_dtype, columns
 
 
@@ -70,15 +68,25 @@ def direct_product(input: Tensor, input_scale: Tensor, input_zero_point: Tensor 
     return _fast(input, input_scale, input_zero_point, *_of_weight(input.shape[-1], *of_weight), dtype)
 
 
-def product_of_codes(input: Tensor, input_scale: Tensor, input_zero_point: Tensor | None, *rest: Any) -> Tensor:
-    """quantized_linear_codes with any of the arguments that only this op has. rest: weight, its scale and zero point,
-    bias, group_size, weight_dtype, dtype."""
-    *of_weight, weight_dtype, dtype = rest
-    x, weight = as_matrix(input), of_weight[0]
+def product_of_codes(
+    input: Tensor,
+    input_scale: Tensor,
+    input_zero_point: Tensor | None,
+    weight: Tensor,
+    weight_scale: Tensor,
+    weight_zero_point: Tensor | None,
+    bias: Tensor | None,
+    group_size: int | None,
+    weight_dtype: torch.dtype | None,
+    dtype: torch.dtype,
+) -> Tensor:
+    """quantized_linear_codes with any of the arguments that only this op has."""
+    x = as_matrix(input)
     if weight_dtype is None and weight.dtype not in (torch.int8, torch.uint8):
         raise ArgumentError(f"{_CALLER}: weight is {weight.dtype}; want torch.int8 or torch.uint8")
     parameters = (t if t is None else t.reshape(x.shape[0]) for t in (input_scale, input_zero_point))
-    args = x, *parameters, *_of_weight(input.shape[-1], *of_weight, weight_dtype), dtype
+    of_weight = weight, weight_scale, weight_zero_point, bias, group_size, weight_dtype
+    args = x, *parameters, *_of_weight(input.shape[-1], *of_weight), dtype
     try:
         y = _OP(*args)
     except (TypeError, ValueError, RuntimeError) as error:  # which name the op
