@@ -259,9 +259,9 @@ static int fold(DLTensor *t, int rank, int64_t *space) {
   return 0;
 }
 
-/* Parameters of the rows of the input before them, in that one's dimensions, the last of which may be 1, as a list. */
-static int fold_parameters(call *c, int i) {
-  DLTensor *t = &c->args[i].t, *of = &c->args[i - 1].t;
+/* Parameters of the rows of factor `of`, in its dimensions, the last of which may be 1, as a list. */
+static int fold_parameters(call *c, int i, const DLTensor *of) {
+  DLTensor *t = &c->args[i].t;
   int rows = of->ndim - 1;
   if (rows < 0 || (t->ndim != rows && !(t->ndim == rows + 1 && t->shape[rows] == 1))) return -1;
   if (memcmp(t->shape, of->shape, (size_t)rows * sizeof *t->shape) != 0) return -1;
@@ -287,7 +287,7 @@ int fold_rows(call *c) {
   if (c->strict) return 0;
   for (int i = 1; i < c->op->n_in && !c->missed; i++) {
     if (c->op->tensors[i].in_text && !w) w = i;
-    if (c->op->tensors[i].per_row) c->missed = fold_parameters(c, i) < 0;
+    if (c->op->tensors[i].per_row && c->present[i]) c->missed = fold_parameters(c, i, &c->args[w].t) < 0;
   }
   if (!c->missed) c->missed = fold_factors(c, w) < 0;
   return c->missed ? -1 : 0;

@@ -31,7 +31,7 @@ typedef struct {
   int number; /* whether a Python number may stand for it: NO_NUMBER, ... */
   int constant; /* no gradient reaches it */
   int rows; /* a product's, of other numbers of dimensions than the op has: see fold_rows */
-  int per_row; /* ... one for each row of the input before it */
+  int per_row; /* ... one for each row of the factor before it */
   /* outputs */
   int dtype_rule, dtype_index; /* DTYPE_FIXED: an index into torch.dtypes */
   int wanted_by; /* the bool attribute that says whether it is wanted, or -1 */

@@ -110,7 +110,7 @@ class Op:
         if not inputs[0].rows:
             return False
         x, other = (a.dim() for item, a in zip(inputs, args, strict=False) if item.shaped)
-        lists = (a.dim() for item, a in zip(inputs, args, strict=False) if item.per_row)
+        lists = (a.dim() for item, a in zip(inputs, args, strict=False) if item.per_row and a is not None)
         return x != other or other > 3 or any(dims != 1 for dims in lists)
 
     def _in_full(self, results: Any, args: tuple[Any, ...]) -> Any:
@@ -155,7 +155,7 @@ class Op:
         names = [item.name for item in s.inputs] + [item.name for item in s.attributes]
         named = dict(zip(names, (a.name for a in self.raw._schema.arguments), strict=True))
         for o in s.outputs:  # which the caller knows by out= or by the argument that says its dtype
-            named.setdefault(o.name, s.dtype_argument(o) or o.name)
+            named.setdefault(o.name, named.get(s.dtype_argument(o), o.name))
         return {**named, self.plan: self.name}
 
     def _fake(self) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ inputs    `x[] scale@ zero_point#?`
           ^   no gradient reaches it: one that asks for it is taken as it is
           /   in direct calls, the first input is multiplied by the next with a [], and what comes before its last
               dimension is one where that is a matrix, else what both have before the last two
-          |   then one for each row of the input before it, in that one's shape, with a last 1 or without
+          |   then one for each row of the last input with a [] before it, in that one's shape, with a last 1 or without
 attributes `qmin:i axis:i dtype:d`, name and kind:
           i int, f float, b bool, s word, l list of ints   part of the problem
           d dtype of an output, w whether an output is wanted, I int, L ints,

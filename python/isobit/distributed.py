@@ -26,6 +26,7 @@ from .ops._granularity import GRANULARITIES, Granularity
 _LETTERS: dict[str, str | Callable[..., str]] = {
     "matmul": lambda x, *_: "bmk,bkn,n->bmn" if x.ndim == 3 else "mk,kn,n->mn",
     "quantized_linear_codes": "mk,m,nk,n,n->mn",
+    "quantized_linear_per_group": "mk,m,m,nk,ng,ng,n->mn",
     "weight_only_linear": "mk,nk,ng,ng,n->mn",
     "embedding": lambda weight, indices: f"Vy,{_letters_of(indices)}->{_letters_of(indices)}y",
     "embedding_backward": lambda grad, indices: f"{_letters_of(indices)}y,{_letters_of(indices)}->Vy",
@@ -70,10 +71,12 @@ def _of_groups(op: Op, granularity: Granularity, args: tuple[Any, ...]) -> str:
 
 
 def _letters(op: Op, args: tuple[Any, ...]) -> str:
-    rule = _LETTERS.get(op.name, "->")
-    for granularity in GRANULARITIES.values():
-        if f"_{granularity.plan}" in op.plan:
-            return _of_groups(op, granularity, args)
+    rule = _LETTERS.get(op.name)
+    if rule is None:
+        for granularity in GRANULARITIES.values():
+            if f"_{granularity.plan}" in op.plan:
+                return _of_groups(op, granularity, args)
+        return "->"
     return rule if isinstance(rule, str) else rule(*args[: len(op.signature.inputs)])
 
 

@@ -58,8 +58,11 @@ OTHERS = {
         "input": CODES,
         "input_scale": torch.ones(4),
         "weight": CODES[:3],
-        "weight_scale": torch.ones(3),
+        "weight_scale": torch.ones(3, 2),
         "bias": torch.ones(3),
+        "input_zero_point": torch.ones(4),
+        "weight_zero_point": torch.ones(3, 2),
+        "group_size": 3,
         "out": torch.empty(4, 3),
     },
     "weight_only_linear": {

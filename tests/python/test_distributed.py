@@ -59,6 +59,7 @@ def test_every_op_has_its_bits_however_its_arguments_are_sharded(tmp_path):
             "fake_quantize_per_channel_affine_backward fake_quantize_per_token_affine_backward grid_sample_backward "
             "fake_quantize_per_block_affine fake_quantize_per_block_affine_backward quantize_per_block_dynamic",
             "1": "embedding_backward embedding_bag embedding_bag_backward",
+            "01": "quantized_linear_per_group",
             "012": "matmul embedding",
             "023": "grid_sample_double_backward",
             "0123": "grid_sample",

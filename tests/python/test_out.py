@@ -33,6 +33,16 @@ OUTS = {
     "quantized_linear_codes": lambda out: isobit.quantized_linear_codes(
         *isobit.quantize_per_token_dynamic(X)[:2], torch.ones(4, 4, dtype=torch.int8), torch.ones(4), out=out
     ),
+    "quantized_linear_codes in groups": lambda out: isobit.quantized_linear_codes(
+        X.to(torch.uint8),
+        S,
+        torch.ones(4, 2, dtype=torch.uint8),
+        torch.ones(4, 2),
+        input_zero_point=Z,
+        group_size=2,
+        weight_dtype=torch.int4,
+        out=out,
+    ),
     "weight_only_linear": lambda out: isobit.weight_only_linear(
         X, torch.ones(4, 4, dtype=torch.int8), torch.ones(4, 1), group_size=4, out=out
     ),

@@ -6,6 +6,7 @@ import pickle
 import warnings
 import weakref
 
+import isobit
 import numpy as np
 import pytest
 import torch
@@ -32,7 +33,14 @@ LAYERS = {
     "dynamic MSE": ("integer", lambda: observed(MSEObserver, is_dynamic=True, dtype=torch.int8, qscheme=SYMMETRIC, steps=5), lambda: LearnableFakeQuantize(-8, 7)),
     "one scale": ("integer", lambda: LearnableFakeQuantize(-127, 127), lambda: LearnableFakeQuantize(-8, 7)),
     "learned": ("integer", lambda: LearnableFakeQuantize(-127, 127), lambda: LearnableFakeQuantize(-8, 7, channels=6)),
-    "uint8 input": ("codes", lambda: observed(), lambda: LearnableFakeQuantize(-128, 127, channels=6)),
+    "uint8 input": ("integer_groups", lambda: observed(), lambda: LearnableFakeQuantize(-128, 127, channels=6)),
+    "int8 tokens": ("integer_groups", lambda: configured(dtype=torch.int8, granularity="per_token", is_symmetric=False), lambda: configured(dtype="int4", group_size=8)),
+    "uint8 weight": ("integer_groups", lambda: observed(MinMaxObserver, is_dynamic=True), lambda: observed(MinMaxObserver, qscheme=torch.per_channel_affine)),
+    "middle": ("integer_groups", lambda: observed(qscheme=SYMMETRIC), lambda: observed(dtype="uint4", qscheme=SYMMETRIC)),
+    "int8 groups": ("integer_groups", lambda: observed(dtype=torch.int8, qscheme=SYMMETRIC), lambda: observed(dtype=torch.int8, qscheme=SYMMETRIC, block_size=(1, 5))),
+    "few codes": ("integer_groups", lambda: observed(quant_min=0, quant_max=14), lambda: LearnableFakeQuantize(-3, 2, learn_zero_point=True, dtype=torch.int8)),
+    "zero points": ("integer_groups", lambda: LearnableFakeQuantize(0, 255, learn_zero_point=True, start="min_max"), lambda: LearnableFakeQuantize(-8, 7, group_size=8, shape=(6, 21), learn_zero_point=True)),
+    "many codes": ("codes", lambda: LearnableFakeQuantize(-200, 100), lambda: LearnableFakeQuantize(-128, 127, channels=6)),
     "float input": ("codes", lambda: None, lambda: observed(MSEObserver, dtype=torch.int8, qscheme=CHANNEL, steps=5)),
     "groups": ("codes", lambda: None, lambda: configured(dtype="uint4", group_size=8, is_symmetric=False)),
     "learned groups": ("codes", lambda: None, lambda: LearnableFakeQuantize(-8, 7, group_size=8, shape=(6, 21), learn_zero_point=True)),
@@ -52,6 +60,15 @@ def layer_of(name, dtype=torch.float32, **keywords):
     return product, FakeQuantizedLinear(21, 6, **fakes, **keywords).to(dtype)
 
 
+def byte_codes(weight):
+    """A served weight's codes, a byte each."""
+    low, high = {torch.int4: (-8, 7), torch.uint4: (0, 15)}.get(weight.scheme.dtype, (None, None))
+    if low is None:
+        return weight.codes
+    values = isobit.dequantize_per_tensor(weight.codes, 1.0, None, low, high, weight.scheme.dtype, last_dim=21)
+    return values.to(torch.int8)
+
+
 def by_the_contract(product, layer, served, x):
     """The layer's result from its codes and parameters alone."""
     fake, weight, bias = layer.activation_fake_quantizer, served.weight, served.bias
@@ -65,6 +82,17 @@ def by_the_contract(product, layer, served, x):
             ("x", "x_scale", "weight", "weight_scale", "bias"), args, (True, False, True, False, False), strict=True
         )
         y = expect(f"quantized_linear {' '.join(f'{n}={spell(t, s)}' for n, t, s in words)} y={spell(x.dtype)}", *args)
+    elif product == "integer_groups":
+        scale, zero, _ = fake.parameters_for(rows)
+        zero = fake.scheme.integer_zero_point(zero)
+        codes = fake.scheme.quantize(rows, scale, zero, fake.scheme.byte_dtype)
+        of_x = (t if t is None else t.reshape(-1).expand(len(rows)) for t in (scale, zero))
+        of_weight = (t if t is None else t.expand(6, 1) if t.numel() == 1 else t.reshape(6, -1) for t in (weight.scale, weight.zero_point))  # fmt: skip
+        args = codes, *of_x, byte_codes(weight), *of_weight, bias
+        names = ("x", "x_scale", "x_zero_point", "weight", "weight_scale", "weight_zero_point", "bias")
+        words = " ".join(f"{n}={spell(t, n in ('x', 'weight'))}" for n, t in zip(names, args, strict=True))
+        size = {1: 21, 3: 8, 5: 5}[args[4].shape[1]]
+        y = expect(f"quantized_linear_per_group {words} y={spell(x.dtype)} group_size={size}", *args)
     elif product == "codes":
         terms = to_reference(values.float()[:, None, :] * weight().float())
         y = torch.tensor(np.array([[stripe(row) for row in rows] for rows in terms]))
@@ -118,7 +146,7 @@ def test_inputs_that_have_no_integer_product():
 
 
 @pytest.mark.parametrize("dtype", FLOATS[1:], ids=NAMES.get)
-@pytest.mark.parametrize("name", ("static int8", "dynamic int8", "uint8 input", "groups", "blocks"))
+@pytest.mark.parametrize("name", ("static int8", "dynamic int8", "uint8 input", "int8 tokens", "zero points", "groups", "blocks"))  # fmt: skip
 def test_other_types(name, dtype):
     product, layer = layer_of(name, dtype)
     x = draw(4, 21, dtype=dtype)
@@ -128,7 +156,7 @@ def test_other_types(name, dtype):
     assert layer.weight.grad.dtype == layer.bias.grad.dtype == dtype
     served = convert(layer)
     assert_same(served(x), layer.eval()(x))
-    if product == "integer":
+    if product.startswith("integer"):
         assert_same(served(x), by_the_contract(product, layer, served, x))
 
 

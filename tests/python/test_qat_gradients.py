@@ -25,6 +25,10 @@ CONFIGURATIONS = {
     "integer": ({"dtype": torch.int8, "granularity": "per_channel"}, {"dtype": torch.int8, "granularity": "per_token"}),
     "int4": ({"dtype": torch.int4, "group_size": 4}, None),
     "float": ({"dtype": torch.int8, "granularity": "per_tensor"}, {"dtype": "int6", "granularity": "per_token"}),
+    "integer groups": (
+        {"dtype": torch.int4, "group_size": 4},
+        {"dtype": torch.int8, "granularity": "per_token", "is_symmetric": False},
+    ),
 }
 
 
@@ -54,7 +58,7 @@ def test_a_layer_has_its_gradient_within_every_transform(name):
 
 
 @pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16), ids=str)
-@pytest.mark.parametrize("name", ("weight", "integer", "int4"))
+@pytest.mark.parametrize("name", ("weight", "integer", "int4", "integer groups"))
 def test_a_gradient_in_16_bits_is_of_the_values_that_codes_stand_for(name, dtype):
     """Not of values rounded to 16 bits: served and trained have the same gradient."""
     torch.manual_seed(0)
@@ -67,9 +71,9 @@ def test_a_gradient_in_16_bits_is_of_the_values_that_codes_stand_for(name, dtype
 
 
 def test_values_that_a_product_takes_in_16_bits_have_a_gradient_in_16_bits():
-    """The product of codes: as where the activation is quantized before the layer."""
+    """The product of values and codes: as where the activation is quantized before the layer."""
     torch.manual_seed(0)
-    before, dy = LearnableFakeQuantize(-8, 7), draw(16, 32, dtype=torch.bfloat16)
+    before, dy = LearnableFakeQuantize(-8, 300), draw(16, 32, dtype=torch.bfloat16)
     linear, int4 = torch.nn.Linear(64, 32).bfloat16(), CONFIGURATIONS["int4"][0]
     layer, plain = prepare(linear, int4, lambda: before), prepare(linear, int4)  # a scale in float32
     x = draw(16, 64, dtype=torch.bfloat16).requires_grad_()
@@ -78,7 +82,7 @@ def test_values_that_a_product_takes_in_16_bits_have_a_gradient_in_16_bits():
     assert_same(torch.autograd.grad(layer(x), (x, before.scale), dy), want)
 
 
-@pytest.mark.parametrize("name", ("weight", "integer", "int4"))
+@pytest.mark.parametrize("name", ("weight", "integer", "int4", "integer groups"))
 def test_without_a_gradient_no_weight_is_dequantized(name, monkeypatch):
     served, x = convert(prepare(torch.nn.Linear(64, 32), *CONFIGURATIONS[name])), draw(16, 64)
     want = served(x.clone().requires_grad_()).detach()
@@ -166,9 +170,10 @@ def test_learned_gradients(where):
     assert (want[0] == 0).any() and (want[0] != 0).any() and (want[2] != 0).any()
 
 
-@pytest.mark.parametrize("product", ("integer", "codes", "float"))
+@pytest.mark.parametrize("product", ("integer", "integer_groups", "codes", "float"))
 def test_gradients_of_a_layer(product):
-    activation = LearnableFakeQuantize(-8, 7, learn_zero_point=product != "integer")
+    high = 300 if product == "codes" else 7
+    activation = LearnableFakeQuantize(-8, high, learn_zero_point=product != "integer")
     weight = LearnableFakeQuantize(-8, 7, channels=5 if product != "float" else 6, ch_axis=int(product == "float"))
     layer = FakeQuantizedLinear(6, 5, activation_fake_quantizer=activation, weight_fake_quantizer=weight)
     x = draw(2, 4, 6) + 1e-3
@@ -179,7 +184,7 @@ def test_gradients_of_a_layer(product):
     leaves = dict(zip(names, (t.detach().double().requires_grad_() for t in (x, *layer.parameters())), strict=True))
     zero = leaves.get("activation_fake_quantizer.zero_point", torch.zeros(1, dtype=torch.float64))
     n = x.numel()
-    xq = composite(leaves["x"], leaves["activation_fake_quantizer.scale"], zero, -8, 7, 1 / (n * 7) ** 0.5)
+    xq = composite(leaves["x"], leaves["activation_fake_quantizer.scale"], zero, -8, high, 1 / (n * high) ** 0.5)
     scale = leaves["weight_fake_quantizer.scale"].reshape((5, 1) if product != "float" else (1, 6))
     factor = 1 / (30 // scale.numel() * 7) ** 0.5
     wq = composite(leaves["weight"], scale, torch.zeros(()), -8, 7, factor)

@@ -41,13 +41,33 @@ def integer(codes_of):
     return serve
 
 
-def codes(dtype, size, quantized):
+def tokens(x, state):
+    q, scale, zero = torch.empty(M, K, dtype=torch.int8), torch.empty(M), torch.empty(M, dtype=torch.int32)
+    problem = f"dynamic_quantize_per_token x=f32[{M},{K}] q=s8 zero_point=i32 qmin=-128 qmax=127 symmetric=false"
+    run(problem, x, (q, scale, zero))
+    return q, scale, zero
+
+
+def whole(x, state):
+    q, parameters = torch.empty(M, K, dtype=torch.uint8), [state[f"activation_fake_quantizer.{n}"] for n in ("scale", "zero_point")]  # fmt: skip
+    run(f"quantize_per_tensor x=f32[{M},{K}] zero_point=i32 q=u8 qmin=0 qmax=255", x, *parameters, q)
+    return q, *(t.expand(M) for t in parameters)
+
+
+def integer_groups(codes_of, dtype, size):
     def serve(x, state):
-        if quantized:
-            y, name = torch.empty_like(x), "activation_fake_quantizer"
-            parameters = state[f"{name}.scale"], state[f"{name}.zero_point"]
-            run(f"fake_quantize_per_tensor x=f32[{M},{K}] qmin=0 qmax=255", x, *parameters, y)
-            x = y
+        q, scale, zero = codes_of(x, state)
+        y, weight = torch.empty(M, N), (state["weight.codes"], state["weight.scale"].reshape(N, -1), None)
+        words = f"x={'s8' if q.dtype == torch.int8 else 'u8'}[{M},{K}] x_zero_point=i32 weight={dtype}[{N},{K}]"
+        problem = f"quantized_linear_per_group {words} group_size={size}"
+        run(problem, q, scale, zero, *weight, state["bias"], y)
+        return y
+
+    return serve
+
+
+def codes(dtype, size):
+    def serve(x, state):
         y, scale = torch.empty(M, N), state["weight.scale"].reshape(N, -1)
         problem = f"weight_only_linear x=f32[{M},{K}] weight={dtype}[{N},{K}] group_size={size}"
         run(problem, x, state["weight.codes"], scale, None, state["bias"], y)
@@ -62,8 +82,9 @@ INT4 = {"dtype": "int4", "group_size": 8}
 LAYERS = {
     "dynamic": ((INT8, TOKENS), integer(dynamic)),
     "fixed": ((INT8, SYMMETRIC), integer(fixed)),
-    "affine": ((INT8, AFFINE), codes("s8", K, True)),
-    "int4": ((INT4, None), codes("s4", 8, False)),
+    "affine": ((INT8, AFFINE), integer_groups(whole, "s8", K)),
+    "int4 tokens": ((INT4, TOKENS | {"is_symmetric": False}), integer_groups(tokens, "s4", 8)),
+    "int4": ((INT4, None), codes("s4", 8)),
 }
 
 
@@ -138,6 +159,6 @@ def test_a_process_prints_the_problems(tmp_path):
     said = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=300).stderr
     problems = [line.split('"')[1] for line in said.splitlines() if line.startswith("isobit: select")]
     assert problems == [
-        f"fake_quantize_per_tensor x=f32[{M},{K}] qmin=0 qmax=255",
-        f"weight_only_linear x=f32[{M},{K}] weight=s8[{N},{K}] group_size={K}",
+        f"quantize_per_tensor x=f32[{M},{K}] q=u8 qmin=0 qmax=255",
+        f"quantized_linear_per_group x=u8[{M},{K}] x_zero_point=i32 weight=s8[{N},{K}] group_size={K}",
     ]

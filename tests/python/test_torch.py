@@ -74,6 +74,9 @@ def samples():
     yield "affine_grid", (draw(2, 2, 3), [2, 3, 4, 5])
     yield "affine_grid_backward", (draw(2, 4, 5, 2), [2, 2, 3])
     yield "quantized_linear_codes", (Q, S, Q[:3], S[:3], None, torch.float32)
+    of_x, of_weight = (Q, S, S.int()), (Q[:3], G[:3], Z[:3, None].expand(3, 2).float(), X[0, :3])
+    yield "quantized_linear_per_group", (*of_x, *of_weight, 3, i8, 6, torch.bfloat16)
+    yield "quantized_linear_per_group", (Q[:, :5], S, None, packed, G, None, None, 3, torch.int4, 5, torch.float32)
 
 
 SAMPLES = list(samples())
@@ -86,6 +89,7 @@ def test_every_op_has_a_sample():
 DIFFERENTIABLE = {n for n in OPS if not n.endswith(("_backward", "_dynamic")) and not n.startswith("choose")} - {
     "embedding_renorm_",
     "quantized_linear_codes",
+    "quantized_linear_per_group",
     "weight_only_embedding_bag",
 }
 

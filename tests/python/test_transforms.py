@@ -155,6 +155,9 @@ ONE_CALL = {
     "quantized_linear_codes": lambda x: isobit.quantized_linear_codes(
         x.to(torch.int8), ROWS, torch.ones(2, 6, dtype=torch.int8), ROWS[:2]
     ),
+    "quantized_linear_codes in groups": lambda x: isobit.quantized_linear_codes(
+        x.to(torch.int8), ROWS, torch.ones(2, 6, dtype=torch.int8), BLOCKS, input_zero_point=x[:, 0], group_size=3
+    ),
 }
 
 

@@ -37,18 +37,18 @@ def check_weight(owner: str, by: FakeQuantizer | None) -> None:
 
 
 def product_of_patches(x: Scheme | None, weight: Scheme | None, groups: int, exact: bool) -> str:
-    """As `product_of`. Scales of an input's lines are none of patches, so that its values are multiplied; so are those
-    of the weight where there are groups, which one product of floats takes all at once."""
+    """As `product_of`. Scales of an input's lines are none of patches, so that its values are multiplied, and so are those
+    of codes with zero points, of which padding is no 0; those of the weight are where there are groups, which one
+    product of floats takes all at once."""
     whole = x is not None and x.grouping.name == "per_tensor"
     kind = product_of(x if whole else None, weight, exact)
+    kind = "codes" if kind == "integer_groups" else kind
     return "float" if kind == "codes" and groups > 1 else kind
 
 
 def codes_of_input(x: Operand, window: Window) -> Tensor:
     """int8 codes of an input with one scale."""
-    assert x.scheme is not None and x.scale is not None
-    codes = x.scheme.quantize(x.tensor, x.scale, None, torch.int8) if x.codes is None else x.codes
-    return window.batch(codes)
+    return window.batch(x.as_codes())
 
 
 def _merged(codes: Tensor, window: Window) -> tuple[Tensor, Window]:

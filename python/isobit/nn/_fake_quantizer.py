@@ -58,7 +58,7 @@ class FakeQuantizer(TakesNotes, FollowsData):
         raise NotImplementedError
 
     def codes_for(self, x: Tensor) -> tuple[Tensor | None, Parameters]:
-        """The same, with int8 codes of x where they come with them."""
+        """The same, with codes of x, a byte each, where they come with them."""
         return None, self.parameters_for(x)
 
     def parameters_of_rows(self, weight: Tensor, which: Tensor, rows: Tensor) -> tuple[Grouping, Parameters]:

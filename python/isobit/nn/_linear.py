@@ -37,11 +37,11 @@ class Operand(NamedTuple):
     zero_point: Tensor | None = None
     grad_factor: float = 1.0
     hook: BackwardHook | None = None  # what the values pass by
-    codes: Tensor | None = None  # int8, where they came with the scale
+    codes: Tensor | None = None  # a byte each, where they came with the scale
 
     @classmethod
     def of(cls, by: FakeQuantizer | None, tensor: Tensor, coded: bool = False) -> Operand:
-        """coded: whether the product is one of int8 codes."""
+        """coded: whether the product is one of codes."""
         if by is None:
             return cls(tensor)
         if not by.is_faking():
@@ -73,21 +73,39 @@ class Operand(NamedTuple):
         scale, zero_point = (t if t is None else t.detach() for t in (self.scale, self.zero_point))
         return Operand(self.tensor.detach(), self.scheme, scale, zero_point, self.grad_factor, codes=self.codes)
 
+    def as_codes(self) -> Tensor:
+        """The codes, a byte each."""
+        assert self.scheme is not None and self.scale is not None
+        if self.codes is not None:
+            return self.codes
+        return self.scheme.quantize(self.tensor, self.scale, self.zero_point, self.scheme.byte_dtype)
+
+    def by_row(self, parameters: Tensor) -> Tensor:
+        """The scale or the zero point of each row."""
+        # By the scheme: how many rows there are may not be known yet.
+        if self.scheme is not None and self.scheme.grouping.name == "per_tensor":
+            return parameters.reshape(()).expand(self.tensor.shape[:-1])
+        return parameters
+
     def wants_gradient(self) -> bool:
         return wants_derivative(self.tensor, self.scale, self.zero_point)
 
 
 def product_of(x: Scheme | None, weight: Scheme | None, exact: bool) -> str:
-    """Which product serves: ``integer`` is isobit.quantized_linear_codes, ``codes`` isobit.weight_only_linear,
-    ``float`` isobit.linear of the values, ``torch`` torch's, whose bits are torch's."""
+    """Which product serves: ``integer`` is isobit.quantized_linear_codes of int8 codes, ``integer_groups`` the same of
+    any bytes, with zero points and groups, ``codes`` isobit.weight_only_linear, ``float`` isobit.linear of the values,
+    ``torch`` torch's, whose bits are torch's."""
     if not exact:
         return "torch"
     if weight is None or not weight.grouping.shares_along_rows():
         return "float"
-    rows = x is not None and x.grouping.name in _ROWS and weight.grouping.name in (*_ROWS, "per_channel")
-    if x is not None and rows and x.is_int8() and weight.is_int8():
+    if x is None or x.grouping.name not in _ROWS:
+        return "codes" if weight.dtype in _BYTES else "float"
+    if x.is_int8() and weight.is_int8() and weight.grouping.name in (*_ROWS, "per_channel"):
         return "integer"
-    return "codes" if weight.dtype in _BYTES else "float"
+    if weight.dtype not in _BYTES:
+        return "float"
+    return "codes" if x.byte_dtype is None else "integer_groups"
 
 
 # Products of values.
@@ -121,28 +139,32 @@ def served_linear(
 ) -> Tensor:
     """The product of x and the weight of these codes [N, K]. No gradient reaches the weight."""
     if kind == "integer":
-        return integer_product(x, codes, scale, bias)
+        return _integer_product(x, codes, scale, bias)
     size, scale, zero_point = in_groups(scheme, codes.shape[0], x.tensor.shape[-1], scale, zero_point)
-    return weight_only_linear(
-        x.values(),
+    if kind == "codes":
+        keywords: Any = {"group_size": size, "dtype": scheme.dtype}
+        return weight_only_linear(x.values(), codes, scale, zero_point, bias, **keywords)
+    assert x.scheme is not None and x.scale is not None
+    x_zero = x.scheme.integer_zero_point(x.zero_point)
+    return quantized_linear_codes(
+        x.as_codes(),
+        x.by_row(x.scale),
         codes,
         scale,
-        zero_point,
         bias,
+        x.tensor.dtype,
+        input_zero_point=None if x_zero is None else x.by_row(x_zero),
+        weight_zero_point=zero_point,
         group_size=size,
-        dtype=scheme.dtype,
+        weight_dtype=scheme.dtype,
     )
 
 
-def integer_product(x: Operand, codes: Tensor, scale: Tensor, bias: Tensor | None) -> Tensor:
+def _integer_product(x: Operand, codes: Tensor, scale: Tensor, bias: Tensor | None) -> Tensor:
     """The product of int8 codes, and of x's."""
-    assert x.scheme is not None and x.scale is not None
-    x_codes = x.scheme.quantize(x.tensor, x.scale, None, torch.int8) if x.codes is None else x.codes
-    # By the scheme: how many rows there are may not be known yet.
-    shared = x.scheme.grouping.name == "per_tensor"
-    x_scale = x.scale.reshape(()).expand(x_codes.shape[:-1]) if shared else x.scale
+    assert x.scale is not None
     scales = scale if scale.numel() != 1 else scale.reshape(1).expand(codes.shape[0])
-    return quantized_linear_codes(x_codes, x_scale, codes, scales, bias, x.tensor.dtype)
+    return quantized_linear_codes(x.as_codes(), x.by_row(x.scale), codes, scales, bias, x.tensor.dtype)
 
 
 def _setup_straight(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

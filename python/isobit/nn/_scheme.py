@@ -36,6 +36,7 @@ _FAKE_QUANTIZE = _function(_fake_quantize, "fake_quantize_{}_affine")
 _QUANTIZE = _function(_quantize, "quantize_{}")
 _DEQUANTIZE = _function(_dequantize, "dequantize_{}")
 ROUNDINGS = ("nearest", "reciprocal")
+_BYTES = {torch.int8: (-128, 127), torch.uint8: (0, 255)}
 
 
 def check_options(owner: str, eps: float, rounding: str) -> None:
@@ -96,11 +97,11 @@ class Scheme:
     scale_dtype: torch.dtype | None = None
     rounding: str = "nearest"
     magnitude: tuple[float | None, float | None] = (None, None)  # bounds of the max|x| that a scale is chosen from
-    is_plain_int8: bool = field(init=False, repr=False, compare=False)  # as quantize_*_dynamic chooses and rounds
+    is_plain: bool = field(init=False, repr=False, compare=False)  # as quantize_*_dynamic chooses and rounds bytes
 
     def __post_init__(self) -> None:
-        plain = self.is_int8() and self.rounding == "nearest" and not self._bounds_magnitude()
-        object.__setattr__(self, "is_plain_int8", plain)
+        plain = self.rounding == "nearest" and not self._bounds_magnitude() and not self.middle
+        object.__setattr__(self, "is_plain", plain and self.byte_dtype is not None)
 
     def check(self, owner: str, low: int, high: int) -> Scheme:
         """This scheme, if its codes lie in [low, high] and parameters can be chosen for them."""
@@ -134,6 +135,14 @@ class Scheme:
     @property
     def code_dtype(self) -> torch.dtype | None:
         return self.dtype if self.dtype in FLOAT8 else None
+
+    @property
+    def byte_dtype(self) -> torch.dtype | None:
+        """The dtype of integer codes as a byte each, the scheme's if it is one; None where no byte holds them."""
+        if self.dtype in _BYTES or self.dtype in FLOAT8:
+            return self.dtype if self.dtype in _BYTES else None
+        fits = (d for d, (low, high) in _BYTES.items() if low <= self.quant_min and self.quant_max <= high)
+        return next(fits, None)
 
     def is_int8(self) -> bool:
         """Whether int8 holds the codes, and the zero point is 0 always."""
@@ -172,16 +181,15 @@ class Scheme:
         before, after = self.grouping.arguments()
         return self._finish(*self._chosen(self.grouping.name, x, *before, *after))
 
-    def choose_codes(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
-        """The codes of x by the parameters that it would choose, and their scale, in one pass; None where that is not
-        what quantize_*_dynamic does."""
+    def choose_codes(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor | None] | None:
+        """The codes of x, a byte each, by the parameters that it would choose, and these, in one pass; None where that
+        is not what quantize_*_dynamic does."""
         scale_dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-        if not self.is_plain_int8 or self.scale_dtype not in (None, scale_dtype):
+        if not self.is_plain or self.scale_dtype not in (None, scale_dtype):
             return None
         before, after = self.grouping.arguments()
-        attributes = (*before, *after, self.quant_min, self.quant_max, torch.int8, True, self.eps)
-        codes, scale, _ = _qparams.choose_and_quantize(self.grouping.name, x, *attributes)
-        return codes, scale
+        attributes = (*before, *after, self.quant_min, self.quant_max, self.byte_dtype, self.symmetric, self.eps)
+        return _qparams.choose_and_quantize(self.grouping.name, x, *attributes)
 
     def choose_for_range(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
         """The same for values from low to high."""

@@ -42,13 +42,16 @@ def convert(module: torch.nn.Module, inplace: bool = False) -> torch.nn.Module:
     integer    dynamic_quantize_per_token x=f32[M,K] q=s8 qmin=-128 qmax=127, or, where the activation has a fixed scale,
                quantize_per_tensor x=f32[M,K] zero_point=none q=s8 qmin=-128 qmax=127, with that scale for each row; then
                quantized_linear x=s8[M,K] weight=s8[N,K]: weight.codes, weight.scale, bias
-    codes      fake_quantize_per_tensor x=f32[M,K] qmin=0 qmax=255, where the activation is quantized, by
-               activation_fake_quantizer.scale and zero_point; then
-               weight_only_linear x=f32[M,K] weight=s4[N,K] group_size=G: weight.codes, weight.scale and zero_point as
-               [N, ceil(K/G)], G being K where a row has one scale
-    of a       the same (integer products per tensor), of rows that the caller copies from quantized x with 0 around: for
-    Served...  each position of each image the places of the kernel in order, each with its C / groups channels together;
-    Conv       K is their product. Groups are calls of their own, each with its channels of x and its N / groups rows of
+    integer_   quantize_per_tensor x=f32[M,K] q=u8 qmin=0 qmax=255, by activation_fake_quantizer.scale and
+    groups     zero_point, or dynamic_quantize_per_token x=f32[M,K] q=s8 zero_point=i32 qmin=-128 qmax=127
+               symmetric=false; then quantized_linear_per_group x=u8[M,K] x_zero_point=i32 weight=s4[N,K] group_size=G
+               with scale and zero point for each row: weight.codes, weight.scale and zero_point as [N, ceil(K/G)], G
+               being K where a row has one scale
+    codes      weight_only_linear x=f32[M,K] weight=s4[N,K] group_size=G: weight.codes and so on
+    of a       the same (integer products per tensor and without zero points; else codes of fake_quantize_per_tensor
+    Served...  x=f32[M,K] qmin=0 qmax=255), of rows that the caller copies from quantized x with 0 around: for each
+    Conv       position of each image the places of the kernel in order, each with its C / groups channels together; K is
+               their product. Groups are calls of their own, each with its channels of x and its N / groups rows of
                weight.codes, weight.scale and bias; of codes there are such calls without groups only
     embedding  weight_only_embedding_bag weight=s4[V,D] indices=i64[M,1] group_size=G mode=sum: weight.codes and so on
     =========  ============================================================================================

@@ -205,7 +205,7 @@ class FakeQuantize(FakeQuantizer):
         if self._chooses_by_scheme():
             chosen = self.scheme.choose_codes(x)
             if chosen is not None:
-                return chosen[0], Parameters(chosen[1], None)
+                return chosen[0], Parameters(*chosen[1:])
         return super().codes_for(x)
 
     def parameters_of_rows(self, weight: Tensor, which: Tensor, rows: Tensor) -> tuple[Grouping, Parameters]:

@@ -30,8 +30,9 @@ class FakeQuantizedLinear(torch.nn.Linear):
     do not run. They decide the product:
     - int8 codes with zero points of 0, one scale for the input or one a token, and one for the weight or
       one a row: isobit.quantized_linear_codes, exact integers;
-    - other codes of 4 or 8 bits, a scale for the weight, a row, or a group along a row:
-      isobit.weight_only_linear of the input's values;
+    - other codes of up to 8 bits for the input, zero points or not, and codes of 4 or 8 bits for the weight, a scale for
+      the weight, a row, or a group along a row: the same with zero points and groups;
+    - such a weight, and an input that is not quantized so: isobit.weight_only_linear of the input's values;
     - all else: isobit.linear of the values;
     - ``exact=False``: torch's linear of the values, which trades the bits for the speed of its 16-bit types.
 

@@ -12,7 +12,7 @@ from .._jagged import has_rows, of_values
 from ._buffers import member
 from ._fake_quantizer import FakeQuantizer, Parameters
 from ._hooks import keep_hooks
-from ._linear import LINEAR, Operand, integer_product, product_of, served_linear, straight_through
+from ._linear import LINEAR, Operand, product_of, served_linear, straight_through
 from ._modules import check_features, leaf
 from ._scheme import Scheme
 from ._states import refuse_other_codes, resize_for_loading, save_words, words_for_values
@@ -30,9 +30,9 @@ def served_with_hooks(by: FakeQuantizer | None) -> FakeQuantizer | None:
 
 def operand_for(layer: Any, input: Tensor, coded: bool) -> Operand:
     """What comes into a served layer, as its product takes it. coded: codes may come with their scale, row-major."""
-    integer = layer.product == "integer"
+    integer = layer.product in ("integer", "integer_groups")
     x = Operand.of(layer._modules.get("activation_fake_quantizer"), input, integer and coded)
-    if integer and x.scheme is None:
+    if layer.product == "integer" and x.scheme is None:
         raise RuntimeError(
             f"{type(layer).__name__}: the activation_fake_quantizer is switched off, or a hook of it returned other values; "
             "want its own: the product is one of its codes"
@@ -108,12 +108,12 @@ class ServedFakeQuantizedLinear(torch.nn.Module):
         x, bias = operand_for(self, input, coded=True), member(self, "bias")
         if self.product in LINEAR:
             return LINEAR[self.product](x.values(), w(), bias)
-        codes, scale = member(w, "codes"), member(w, "scale")
-        if self.product != "integer":  # weight_only_linear has the gradient itself
-            return served_linear(self.product, x, *w.exportable(codes), scale, w.zero_point, bias)
-        if not x.wants_gradient():
-            return integer_product(x, codes, scale, bias)
-        value = integer_product(x.detached(), codes, scale, bias)
+        # Of values that are no codes, as where the quantizer is switched off.
+        kind = "codes" if x.scheme is None and self.product == "integer_groups" else self.product
+        weight = *w.exportable(member(w, "codes")), member(w, "scale"), member(w, "zero_point"), bias
+        if kind == "codes" or not x.wants_gradient():  # weight_only_linear has the gradient itself
+            return served_linear(kind, x, *weight)
+        value = served_linear(kind, x.detached(), *weight)
         wide = torch.promote_types(w.dtype, torch.float32)
         return straight_through(x.widest().values(), w.values(wide), None, value)
 

@@ -21,6 +21,7 @@ from .._vmap import Dims, front
 from ._product import as_matrix, attempt, product, row_sums, weight_gradient
 from .dequantize import dequantize_per_token
 from .quantize_dynamic import quantize_per_token_dynamic
+from .quantized_linear_per_group import direct_product, product_of_codes
 
 # Symmetric codes. The largest magnitude of a row is code 127 or -127: with a scale of
 # max|row| / 127, no quotient rounds beyond, and -128 is never used.
@@ -64,26 +65,54 @@ def quantized_linear_codes(
     bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
     *,
+    input_zero_point: Tensor | None = None,
+    weight_zero_point: Tensor | None = None,
+    group_size: int | None = None,
+    weight_dtype: torch.dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """``float(input @ weight.T) * (input_scale * weight_scale) + bias``, with the product exact.
 
     input: int8 [..., K]; input_scale: one for each row, [...] or [..., 1]; weight: int8 [N, K];
     weight_scale: [N] or [N, 1]; bias: [N]. The result is [..., N] of ``dtype``, a float one. The serving form of
-    quantized_linear, with its bits. ``out`` takes the result."""
+    quantized_linear, with its bits. ``out`` takes the result.
+
+    With any of the other arguments codes may be int8 or uint8, and are multiplied less their zero points:
+    input_zero_point as input_scale, weight_zero_point as weight_scale; integers or floats, rounded and clamped to the
+    range of the codes' dtype. Each ``group_size`` codes along K share a scale and a zero point of the weight,
+    [N, ceil(K / group_size)]: the product of each is exact, and what it stands for added from the first to the last. With
+    weight_dtype torch.int4 or torch.uint4, weight is bytes of two codes each, [N, ceil(K / 2)], as
+    quantize_per_channel_group makes them.
+
+    >>> x, w, s = torch.tensor([[130, 1]], dtype=torch.uint8), torch.tensor([[2, 3]], dtype=torch.int8), torch.ones(1)
+    >>> isobit.quantized_linear_codes(x, s, w, s, input_zero_point=torch.tensor([128])).tolist()
+    [[-377.0]]
+    """
+    plain = input_zero_point is None and weight_zero_point is None and group_size is None and weight_dtype is None
+    of_weight = weight, weight_scale, weight_zero_point, bias
     if out is None and not is_dynamo_compiling():
-        y = attempt(_CODES.fast, input, input_scale, weight, weight_scale, bias, dtype)
+        if plain:
+            y = attempt(_CODES.fast, input, input_scale, weight, weight_scale, bias, dtype)
+        else:
+            y = attempt(
+                direct_product, input, input_scale, input_zero_point, *of_weight, group_size, weight_dtype, dtype
+            )
         if y is not NotImplemented:
             return y
     tensors = {"input": input, "input_scale": input_scale, "weight": weight, "weight_scale": weight_scale}
-    check_tensors("quantized_linear_codes", **tensors)
+    zero_points = {"input_zero_point": input_zero_point, "weight_zero_point": weight_zero_point}
+    check_tensors("quantized_linear_codes", **tensors, **{n: t for n, t in zero_points.items() if t is not None})
     if out is not None:
-        args = (input, input_scale, weight, weight_scale, bias, dtype)
-        return copy_out("quantized_linear_codes", out, quantized_linear_codes, *args)
+        keywords: dict[str, Any] = {**zero_points, "group_size": group_size, "weight_dtype": weight_dtype}
+        f = partial(quantized_linear_codes, **keywords)
+        return copy_out("quantized_linear_codes", out, f, *tensors.values(), bias, dtype)
     rows = input.shape[:-1]
-    if input_scale.shape not in (rows, (*rows, 1)):
-        shapes = f"{list(input_scale.shape)}; want {list(rows)} or {[*rows, 1]}"
-        raise ArgumentError(f"quantized_linear_codes: input_scale has shape {shapes} for input of {list(input.shape)}")
+    for name, t in (("input_scale", input_scale), ("input_zero_point", input_zero_point)):
+        if t is not None and t.shape not in (rows, (*rows, 1)):
+            shapes = f"{list(t.shape)}; want {list(rows)} or {[*rows, 1]}"
+            raise ArgumentError(f"quantized_linear_codes: {name} has shape {shapes} for input of {list(input.shape)}")
+    if not plain:
+        return product_of_codes(input, input_scale, input_zero_point, *of_weight, group_size, weight_dtype, dtype)
     if weight_scale.dim() == 2 and weight_scale.shape[1] == 1:
         weight_scale = weight_scale.squeeze(1)
     matrix = as_matrix(input)

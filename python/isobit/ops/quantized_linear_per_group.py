@@ -1,0 +1,97 @@
+"""quantized_linear_per_group: the product of codes that may have zero points, and be in groups: a form of
+quantized_linear_codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._errors import ArgumentError
+from .._op import Op
+from .._vmap import Dims, front
+from ._product import as_matrix
+
+_CALLER = "quantized_linear_codes"  # as errors say
+_OP = Op(
+    "quantized_linear_per_group(Tensor input, Tensor input_scale, Tensor? input_zero_point, Tensor weight, "
+    "Tensor weight_scale, Tensor? weight_zero_point, Tensor? bias, int group_size, ScalarType weight_dtype, "
+    "SymInt in_features, ScalarType dtype) -> Tensor",
+    "quantized_linear_per_group",
+    "x[]/ x_scale| x_zero_point?| weight[]* weight_scale weight_zero_point? bias?",
+    "group_size:i dtype:m in_features:e output_dtype:d",
+    "y = x[:-1] weight[:1] : output_dtype",
+)
+_OP.not_differentiable("isobit::{} has no derivative, as it serves; quantized_linear trains")
+_fast = _OP.fast
+
+
+def _vmap(size: int, in_dims: Dims, x: Tensor, x_scale: Tensor, x_zero: Tensor | None, *rest: Any) -> Any:
+    if any(d is not None for d in in_dims[3:]):
+        return None
+    x, x_scale = front(x, in_dims[0], size), front(x_scale, in_dims[1], size).flatten()
+    x_zero = None if x_zero is None else front(x_zero, in_dims[2], size).flatten()
+    y = _OP.raw(x.flatten(0, 1), x_scale, x_zero, *rest)
+    return y.unflatten(0, (size, x.shape[1])), 0
+
+
+_OP.batched = _vmap
+
+
+def _of_one_group(parameters: Tensor, columns: int) -> Tensor:
+    """[N] as [N, 1]; where there are no columns, there are no groups."""
+    if parameters.dim() == 1:
+        parameters = parameters[:, None]
+    return parameters if columns or parameters.dim() == 0 else parameters[:, :0]
+
+
+def _of_weight(
+    columns: int,
+    weight: Tensor,
+    scale: Tensor,
+    zero_point: Tensor | None,
+    bias: Tensor | None,
+    group_size: int | None,
+    weight_dtype: torch.dtype | None,
+) -> tuple[Any, ...]:
+    """The op's arguments that tell of the weight, for so many columns of it."""
+    if group_size is None:
+        group_size, scale = max(columns, 1), _of_one_group(scale, columns)
+        zero_point = None if zero_point is None else _of_one_group(zero_point, columns)
+    return weight, scale, zero_point, bias, group_size, weight.dtype if weight_dtype is None else weight_dtype, columns
+
+
+def direct_product(input: Tensor, input_scale: Tensor, input_zero_point: Tensor | None, *rest: Any) -> Any:
+    """The direct call; NotImplemented where there is more to do or to say."""
+    *of_weight, dtype = rest
+    return _fast(input, input_scale, input_zero_point, *_of_weight(input.shape[-1], *of_weight), dtype)
+
+
+def product_of_codes(
+    input: Tensor,
+    input_scale: Tensor,
+    input_zero_point: Tensor | None,
+    weight: Tensor,
+    weight_scale: Tensor,
+    weight_zero_point: Tensor | None,
+    bias: Tensor | None,
+    group_size: int | None,
+    weight_dtype: torch.dtype | None,
+    dtype: torch.dtype,
+) -> Tensor:
+    """quantized_linear_codes with any of the arguments that only this op has."""
+    x = as_matrix(input)
+    if weight_dtype is None and weight.dtype not in (torch.int8, torch.uint8):
+        raise ArgumentError(f"{_CALLER}: weight is {weight.dtype}; want torch.int8 or torch.uint8")
+    parameters = (t if t is None else t.reshape(x.shape[0]) for t in (input_scale, input_zero_point))
+    of_weight = weight, weight_scale, weight_zero_point, bias, group_size, weight_dtype
+    args = x, *parameters, *_of_weight(input.shape[-1], *of_weight), dtype
+    try:
+        y = _OP(*args)
+    except (TypeError, ValueError, RuntimeError) as error:  # which name the op
+        text = str(error).replace(f"{_OP.name}: ", f"{_CALLER}: ", 1)
+        if text == str(error):
+            raise
+        raise type(error)(text) from None
+    return y.reshape(*input.shape[:-1], weight.shape[0])
