@@ -42,6 +42,8 @@ func (r *kernelMatmul[C]) copy(o *matmulOperand, to unsafe.Pointer, toRow int64,
 		for i := range rows {
 			row(i, 0)
 		}
+	case from.DType == r.compute && rows > 1 && (rows < squareSide || columns < squareSide):
+		r.transpose(to, toRow, from.P, from.Stride, columns, rows)
 	default:
 		wholeRows, wholeColumns := rows&^(squareSide-1), columns&^(squareSide-1)
 		for j := int64(0); j < wholeColumns && wholeRows > 0; j += squareSide {

@@ -142,15 +142,15 @@ func (r *kernelMatmul[C]) tile(t *MatmulTile) {
 // product computes a tile; down is a bias with an element for each row, if there is one.
 func (r *kernelMatmul[C]) product(t *MatmulTile, down Span) {
 	p, unit := r.plan(t.M, t.N, t.K), r.copied.unit
-	fewest := r.dots == nil && t.N < r.there.transposed.columns // which transposedRest copies, however they lie
-	transposed := t.M <= r.few(t) && (t.Other.RowStride == t.Other.DType.Size() || fewest)
+	transposed := t.M <= r.few(t) && (t.Other.RowStride == t.Other.DType.Size() || r.copiesColumns(t))
 	if transposed {
 		unit = r.there.transposed.columns
 	}
 	p.sumsRow = roundUp(t.N, unit) * r.size
 	fits := t.Y.DType == r.compute && t.Y.Contiguous() && down.P == nil && !t.sumsMeet(p.depth)
 	p.count = t.M
-	if p.rows = t.withZeros(transposed, r.takesPairs(t), fits); p.rows == t.M && fits {
+	there := fits || t.Input.Stride == r.size && t.Input.DType == r.compute // something is used where it lies
+	if p.rows = t.withZeros(transposed, r.takesPairs(t), fits, there); p.rows == t.M && fits {
 		p.inY = t.N / unit * unit
 	}
 	apart := p.inY < t.N // some sums are
@@ -179,14 +179,21 @@ func (r *kernelMatmul[C]) product(t *MatmulTile, down Span) {
 	}
 }
 
+// copiesColumns reports whether transposedRest copies all columns of Other, however they lie: they are fewer than a square
+// has, but as long, and no kernel reads rows of them where they are.
+func (r *kernelMatmul[C]) copiesColumns(t *MatmulTile) bool {
+	side, there := r.there.transposed.columns, r.there.unit == 1 && t.Other.Stride == t.Other.DType.Size()
+	return r.dots == nil && t.N < side && side <= t.K && !there
+}
+
 // withZeros returns how many rows kernels are given: zeros make them up to a multiple of four, since the last ones
 // would take two turns, or three. Columns that are transposed for each turn are worth up to three more, others one;
-// pairs of long columns up to three, where that saves a turn. Sums that fit y lie apart from it then, which takes its
-// time, too.
-func (t *MatmulTile) withZeros(transposed, pairs, fits bool) int64 {
+// pairs of long columns up to three, where that saves a turn. Rows that would be read where they lie are copied then, and
+// sums that fit y lie apart from it, which takes its time, too.
+func (t *MatmulTile) withZeros(transposed, pairs, fits, there bool) int64 {
 	all, last, long := roundUp(t.M, matmulFour), t.M%matmulUnit, t.K >= matmulLong
 	worth := transposed || all == t.M+1 && (t.Far || !fits) || pairs && long && last > matmulFour
-	if worth && (long || !fits) && matmulFour < t.M {
+	if worth && (long || !there) && matmulFour < t.M {
 		return all
 	}
 	return t.M
@@ -231,7 +238,11 @@ func (r *kernelMatmul[C]) sums(t *MatmulTile, p *matmulMemory, begin, end, from 
 	dots := r.takesPairs(t) && from == 0
 	if !dots && (t.M <= matmulFew || near(&t.Other, t.K)) && t.Other.Stride == t.Other.DType.Size() && t.K > 0 {
 		copiedFrom = begin + (end-begin)/r.there.unit*r.there.unit
-		if t.M <= matmulFew {
+		switch {
+		case t.M > matmulFew:
+		case copiedFrom == end && end-begin <= r.there.whole.columns: // nothing is read again
+			steps = matmulAlong
+		default:
 			steps = matmulShallow
 		}
 	}

@@ -35,13 +35,21 @@ type RepeatEach func(to, from unsafe.Pointer, fromStep, count, times int64)
 var RepeatsEach = withDefinition(repeatEachRows, pickRepeatEach)
 
 func pickRepeatEach(t Types) (RepeatEach, bool) {
-	strided, ok := pickStridedCopy(t)
-	size := t.In[0].Size()
-	return func(to, from unsafe.Pointer, fromStep, count, times int64) {
-		for i := range count {
-			strided(unsafe.Add(to, i*times*size), size, unsafe.Add(from, i*fromStep), 0, times)
+	f := [...]RepeatEach{1: repeatEach[uint8], 2: repeatEach[uint16], 4: repeatEach[uint32], 8: repeatEach[uint64]}[t.In[0].Size()]
+	return f, f != nil
+}
+
+func repeatEach[T any](to, from unsafe.Pointer, fromStep, count, times int64) {
+	size := int64(unsafe.Sizeof(*new(T)))
+	toAt, fromAt := int64(0), int64(0)
+	for range count {
+		v := *(*T)(unsafe.Add(from, fromAt))
+		fromAt += fromStep
+		for range times {
+			*(*T)(unsafe.Add(to, toAt)) = v
+			toAt += size
 		}
-	}, ok
+	}
 }
 
 // RepeatFirst fills some memory with copies of its first n bytes.

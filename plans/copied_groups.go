@@ -18,6 +18,9 @@ const fewInCall = 4096
 // groups lie side by side: measured on Zen 5.
 const shortGroupRow, wideColumns = 1 << 12, 1 << 8
 
+// fewRowsOfGroups are not worth laying out copies.
+const fewRowsOfGroups = 4
+
 // leastMoved is how many bytes of a group are copied in another order as fast as many.
 const leastMoved = 2 * lineSize
 
@@ -27,14 +30,16 @@ const wholeSquare = 8
 // mayCopyTiles reports whether there may be a better way for groups if tiles of them are copied: for groups that lie apart,
 // for short ones, or for longer calls.
 func (r *reduction[C]) mayCopyTiles(c *call, way int) bool {
-	n := c.members.count()
+	n, groups := c.members.count(), c.groups.count()
 	switch {
-	case oneByOne || c.groups.count() < 2:
+	case oneByOne || groups < 2:
+		return false
+	case way > inGroupRuns || way == inGroupRuns && groups > fewCalls && r.shortAlone(c):
+		return true
+	case groups <= fewRowsOfGroups*c.following:
 		return false
 	case way == inColumns:
 		return n*c.following < wideColumns
-	case way > inGroupRuns || way == inGroupRuns && r.shortAlone(c):
-		return true
 	}
 	return r.shortCalls(c) || n*c.following < fewInCall && (r.cuts(&c.groups, 0) || r.cuts(&c.groups, 1))
 }

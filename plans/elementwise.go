@@ -198,8 +198,8 @@ func (f *groupedPlan) chooseWay(c *call, r *region) (way int, jobs int64) {
 		c.all.asStored(firstOutput, kernelOperands)
 	}
 	tiled := f.tryTiles(c, &c.all)
-	if tiled && c.tiles.row() >= leastRow && c.tiles.call() >= min(fewInPiece, c.all.count()) {
-		return inTiles, c.tiles.jobs()
+	if t := &c.tiles; tiled && (t.row() >= leastRow && t.call() >= min(fewInPiece, c.all.count()) || t.calls() <= fewCalls) {
+		return inTiles, t.jobs()
 	}
 	if jobs := f.tryTransposed(c); jobs > 0 {
 		return inTransposedTiles, jobs

@@ -80,11 +80,16 @@ type embeddingSum struct {
 	spread             cpu.RepeatEach
 }
 
+// narrowRow is of how few bytes rows are that take less time to sum than to fill, unless some gradients are summed for each.
+const narrowRow, someTerms = 32, 8
+
 // ownColumns reports whether columns of the gradient differ, or are added to columns that do, or are short to copy.
 func ownColumns(c *call) bool {
 	dy, dw := &c.args[embeddingBackwardGradOutput], &c.args[embeddingBackwardGradWeight]
 	last := len(dy.Shape) - 1
-	return dy.Shape[last] == 1 || dy.Stride(last) != 0 || dy.Stride(0) == 0 || dw.Stride(1) != 1 || c.problem.bool("accumulate")
+	columns := dy.Shape[last]
+	short := columns == 1 || columns*dy.DType.Size() < narrowRow && dy.NumElements() < someTerms*dw.NumElements()
+	return short || dy.Stride(last) != 0 || dy.Stride(0) == 0 || dw.Stride(1) != 1 || c.problem.bool("accumulate")
 }
 
 func (e *embeddingSum) run(c *call) error {

@@ -120,10 +120,15 @@ func (b *rowSumsCall) sumRun(w *worker, sum *cpu.EmbeddingSums, row, number, cou
 		return
 	}
 	b.kernel(sum)
-	if b.spread != nil {
+	if b.spread == nil {
+		return
+	}
+	if width := b.out.Shape[1]; sum.Named == nil && sum.Apart == width*b.to.DType.Size() { // rows follow one another
+		b.spread(sum.Out.P, sum.Out.P, sum.Apart, count, width)
+	} else {
 		for r := range int(count) {
 			to := sum.Place(r)
-			b.spread(to, to, 0, 1, b.out.Shape[1])
+			b.spread(to, to, 0, 1, width)
 		}
 	}
 }

@@ -100,11 +100,14 @@ func (t *tiling) plan(joined bool, most int64) {
 const (
 	leastRow    = 16 // elements of a call that follow one another: fewer are worth copying,
 	leastOfTile = 64 // or of all of its rows, even across these
+	fewCalls    = 8  // no longer ones are worth laying out copies
 )
 
 // narrow reports whether a call of the kernel would take so few elements, or so few consecutive ones, that
 // it is faster to copy them first, in any order.
-func (t *tiling) narrow() bool { return t.row() < leastRow || t.call() < leastOfTile }
+func (t *tiling) narrow() bool {
+	return (t.row() < leastRow || t.call() < leastOfTile) && t.calls() > fewCalls
+}
 
 // longer reports whether tiles are so much longer than ones of few elements that it is faster to copy them.
 func (t *tiling) longer(than *tiling) bool {
@@ -114,6 +117,9 @@ func (t *tiling) longer(than *tiling) bool {
 // row is how many elements of a call follow one another, and call all of them.
 func (t *tiling) row() int64  { return t.columns * t.copies }
 func (t *tiling) call() int64 { return t.columns * min(t.rows, t.repeat) }
+
+// calls is how many calls there are.
+func (t *tiling) calls() int64 { return t.outer * t.high * ceilDiv(t.cycle, t.columns) }
 
 // jobs returns the number of jobs.
 func (t *tiling) jobs() int64 { return ceilDiv(t.outer*t.high*t.wide, t.unitsPerJob) }
