@@ -66,7 +66,11 @@ func supportTable() string {
 		grouped[line] = append(grouped[line], append(kind, "", "")[1])
 	}
 	for _, line := range order {
-		b.WriteString(strings.Replace(line, "_per_*", "_per_{"+strings.Join(grouped[line], ",")+"}", 1))
+		kinds := strings.Join(grouped[line], ",")
+		if len(grouped[line]) > 1 {
+			kinds = "{" + kinds + "}"
+		}
+		b.WriteString(strings.Replace(line, "_per_*", "_per_"+kinds, 1))
 	}
 	return b.String()
 }
