@@ -11,7 +11,7 @@ import (
 
 var groupVNNI = groupKernel{
 	sums: [4]groupProducts{groupSums1VNNI, groupSums2VNNI, groupSums3VNNI, groupSums4VNNI},
-	step: 4, code: 1, panel: LinearColumns, pairs: true, packX: packGroupX, packW: packGroupW,
+	step: 4, code: 1, panel: LinearColumns, pairs: true, packX: packGroupX, packW: packGroupW, few: multiplyFewVNNI,
 }
 
 // The orders in which codes of x are packed.
@@ -61,11 +61,41 @@ func packGroupW(g *groupRun, c *groupChunk) {
 		}
 	}
 	lo, hi := g.Weight.DType.WholeRange()
-	var zeros *float32
-	if g.Zero.P != nil {
-		zeros = &g.memory.zeros[c.group-g.first][0]
-	}
+	zeros := g.zeros(c.group, 0)
 	groupPairsVNNI(&g.memory.codes[0], int(g.size/g.step), int(c.pieces), int(c.groups), zeros, float32(lo), float32(hi), offset, (*byte)(unsafe.Pointer(&g.memory.pairs)))
+}
+
+// zeros returns the zero points of a group from a column on, or nil.
+func (g *groupRun) zeros(group, n int64) *float32 {
+	if g.Zero.P == nil {
+		return nil
+	}
+	return &g.memory.zeros[group-g.first][n]
+}
+
+// groupFewFunctions are the kernels for 1 to 4 rows of x, of codes that are bytes and of those that are halves.
+var groupFewFunctions = map[bool][groupFewRows]groupFew{
+	false: {groupFew1BytesVNNI, groupFew2BytesVNNI, groupFew3BytesVNNI, groupFew4BytesVNNI},
+	true:  {groupFew1HalvesVNNI, groupFew2HalvesVNNI, groupFew3HalvesVNNI, groupFew4HalvesVNNI},
+}
+
+type groupFew func(from *byte, stride, blocks int, last uint32, ahead int, flip uint32, x *byte, xStride int, xPairs *byte, zero *float32, lo, hi, offset float32,
+	scale *float32, parts, pieces, groups int, xScale, y *float32)
+
+// multiplyFewVNNI is few. What it asks for in advance are the next columns.
+func multiplyFewVNNI(g *groupRun, n int64, xScale []float32) {
+	flip, offset := g.flipped()
+	lo, hi := g.Weight.DType.WholeRange()
+	m, stride, k, bytes := g.memory, g.Weight.RowStride, g.first*g.group, (g.loaded-g.first)*g.group
+	x, pairs := g.packedX(0, g.M0)
+	x, pairs = unsafe.Add(x, k), unsafe.Add(pairs, 4*g.first*g.pieces)
+	if g.halved {
+		k, bytes = k/2, bytes/2
+	}
+	last := uint32(2)<<((bytes-1)%streamAlignment/4) - 1
+	groupFewFunctions[g.halved][g.M1-g.M0-1]((*byte)(unsafe.Add(g.Weight.Row(g.N0+n, 0).P, k)), int(stride), int(ceilDiv(bytes, streamAlignment)), last, int(groupRows*stride), flip,
+		(*byte)(x), int(g.row()), (*byte)(pairs), g.zeros(g.first, n), float32(lo), float32(hi), offset,
+		&m.scales[0][n], int(g.size/groupPart), int(g.pieces), int(g.loaded-g.first), &xScale[0], &m.y[0][n])
 }
 
 // flipped returns the bits that are flipped of codes that are packed, and what that adds to them.
