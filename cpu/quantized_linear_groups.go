@@ -8,6 +8,7 @@ import "github.com/isobit-ml/isobit/tensor"
 const (
 	groupDepth = 512 // codes
 	groupPiece = 128 // the most codes of a piece, whose sums 16 bits hold
+	groupLeast = 4   // of how many codes groups are for the number of those in a chunk
 	groupPart  = 32  // codes that pieces are a multiple of, where they can be
 )
 
@@ -26,7 +27,7 @@ func newGroupCut(k, group, step, depth int64) groupCut {
 	c := groupCut{k: k, group: group, groups: ceilDiv(k, group)}
 	c.size = groupPieceSize(group, step)
 	c.pieces = ceilDiv(group, c.size)
-	if c.most = min(depth/(c.size*c.pieces), c.groups); c.most > 0 {
+	if c.most = min(depth/max(groupLeast, c.size*c.pieces), c.groups); c.most > 0 {
 		c.part = c.pieces
 		c.chunks = ceilDiv(c.groups, c.most)
 	} else {

@@ -12,6 +12,7 @@ var groupLinearRows = []Row[GroupLinearLayer]{
 	{"avx512vnni", AVX512, func(t Types) (GroupLinearLayer, bool) {
 		return groupVNNI.layer(), t.Compute == tensor.F32 && hasVNNI()
 	}},
+	{"avx2", AVX2, func(t Types) (GroupLinearLayer, bool) { return groupAVX2.layer(), t.Compute == tensor.F32 }},
 }
 
 // groupProducts adds what some groups make of some rows of x and a panel of weight to y: see internal/gen/linear_groups.go.
@@ -42,7 +43,7 @@ type groupRun struct {
 }
 
 const (
-	groupParams  = 128 // groups whose parameters are loaded at a time
+	groupParams  = groupDepth / groupLeast // groups whose parameters are loaded at a time
 	groupCodes   = 2 * groupDepth * LinearColumns
 	groupFewRows = 4
 	groupRows    = 16 // of weight that are packed at a time
@@ -54,7 +55,7 @@ type groupMemory struct {
 	y      [MostLinearRows][LinearColumns]float32
 	acc    [MostLinearRows][LinearColumns]int32
 	codes  [groupCodes]byte
-	pairs  [groupDepth / 4][LinearColumns]int32
+	pairs  [groupParams][LinearColumns]int32
 	scales [groupParams][LinearColumns]float32
 	zeros  [groupParams][LinearColumns]float32
 	loads  [groupParams * LinearColumns]float32

@@ -1,10 +1,6 @@
 package cpu
 
-import (
-	"unsafe"
-
-	"github.com/isobit-ml/isobit/tensor"
-)
+import "unsafe"
 
 // With VNNI, which multiplies unsigned bytes with signed ones, codes of x are shifted by 128 where they are signed, and codes
 // of weight where they are not, as zero points are. A panel has 64 columns.
@@ -35,18 +31,8 @@ func packGroupX(g *groupRun, m, k, codes, pieces int64, to, pairs unsafe.Pointer
 	if g.halved {
 		order = &groupHalvedOrder
 	}
-	zero, flip := g.zeroOf(m), uint32(0)
-	if g.X.DType == tensor.S8 {
-		zero, flip = zero+128, 0x80808080
-	}
+	flip, zero := g.flippedX(m, false)
 	packGroupRowAVX512((*byte)(g.X.Row(m, k).P), int(codes), int(pieces), int(g.size), &masks, flip, zero, order, (*byte)(to), (*int32)(pairs))
-}
-
-// zeroOf returns the zero point of row m of x.
-func (g *groupRun) zeroOf(m int64) int {
-	var zero [1]float32
-	loadZeroPoints(zero[:], g.XZero.At(m), g.X.DType)
-	return int(zero[0])
 }
 
 // packGroupW packs weight, and makes its pairs.
@@ -63,14 +49,6 @@ func packGroupW(g *groupRun, c *groupChunk) {
 	lo, hi := g.Weight.DType.WholeRange()
 	zeros := g.zeros(c.group, 0)
 	groupPairsVNNI(&g.memory.codes[0], int(g.size/g.step), int(c.pieces), int(c.groups), zeros, float32(lo), float32(hi), offset, (*byte)(unsafe.Pointer(&g.memory.pairs)))
-}
-
-// zeros returns the zero points of a group from a column on, or nil.
-func (g *groupRun) zeros(group, n int64) *float32 {
-	if g.Zero.P == nil {
-		return nil
-	}
-	return &g.memory.zeros[group-g.first][n]
 }
 
 // groupFewFunctions are the kernels for 1 to 4 rows of x, of codes that are bytes and of those that are halves.
@@ -96,17 +74,6 @@ func multiplyFewVNNI(g *groupRun, n int64, xScale []float32) {
 	groupFewFunctions[g.halved][g.M1-g.M0-1]((*byte)(unsafe.Add(g.Weight.Row(g.N0+n, 0).P, k)), int(stride), int(ceilDiv(bytes, streamAlignment)), last, int(groupRows*stride), flip,
 		(*byte)(x), int(g.row()), (*byte)(pairs), g.zeros(g.first, n), float32(lo), float32(hi), offset,
 		&m.scales[0][n], int(g.size/groupPart), int(g.pieces), int(g.loaded-g.first), &xScale[0], &m.y[0][n])
-}
-
-// flipped returns the bits that are flipped of codes that are packed, and what that adds to them.
-func (g *groupRun) flipped() (flip uint32, offset float32) {
-	switch {
-	case g.Weight.DType == tensor.U8:
-		return 0x80808080, -128
-	case g.Weight.DType == tensor.S4 && g.halved:
-		return 0x88888888, 8
-	}
-	return 0, 0
 }
 
 // packBlocks packs blocks of 64 bytes of 16 rows.
@@ -152,34 +119,8 @@ func (g *groupRun) packWhole(c *groupChunk, n int64, flip uint32, to unsafe.Poin
 	g.packBlocks(unsafe.Pointer(rows), groupRowRoom, (size-done)/streamAlignment, 0, flip, unsafe.Add(to, done*each*LinearColumns))
 }
 
-// fill makes bytes codes that count for nothing.
-func (g *groupRun) fill(bytes []byte, flip uint32) {
-	for i := range bytes {
-		bytes[i] = byte(flip)
-	}
-}
-
-// packSpread packs a chunk of up to 16 rows of weight from n on as bytes, each group made up to whole pieces.
+// packSpread packs a chunk of up to 16 rows of weight from n on as bytes.
 func (g *groupRun) packSpread(c *groupChunk, n int64, flip uint32, to unsafe.Pointer) {
-	rows, padded := &g.memory.rows, c.pieces*g.size
-	bytes := roundUp(c.groups*padded, streamAlignment)
-	for i := range rows {
-		g.fill(rows[i][:bytes], flip)
-		for group := range c.groups {
-			k, codes := g.codes(c, c.group+group)
-			if n+int64(i) < g.N1 && codes > 0 {
-				g.copyCodes(rows[i][group*padded:][:codes], n+int64(i), k)
-			}
-		}
-	}
-	g.packBlocks(unsafe.Pointer(rows), groupRowRoom, bytes/streamAlignment, 0, flip, to)
-}
-
-// copyCodes copies codes of row n of weight from position k on, as bytes.
-func (g *groupRun) copyCodes(to []byte, n, k int64) {
-	if d := g.Weight.DType; d.Packed() {
-		unpackByKernel(unsafe.Slice((*int8)(unsafe.Pointer(&to[0])), len(to)), g.Weight.Row(n, 0).P, k, 1, d)
-		return
-	}
-	copy(to, unsafe.Slice((*byte)(g.Weight.Row(n, k).P), len(to)))
+	blocks := ceilDiv(g.spread(c, n, flip), streamAlignment)
+	g.packBlocks(unsafe.Pointer(&g.memory.rows), groupRowRoom, blocks, 0, flip, to)
 }

@@ -131,3 +131,14 @@ func groupFew3HalvesVNNI(from *byte, stride int, blocks int, last uint32, ahead 
 //
 //go:noescape
 func groupFew4HalvesVNNI(from *byte, stride int, blocks int, last uint32, ahead int, flip uint32, x *byte, xStride int, xPairs *byte, zero *float32, lo float32, hi float32, offset float32, scale *float32, parts int, pieces int, groups int, xScale *float32, y *float32)
+
+// widenGroupRowAVX2 makes differences of n codes, a multiple of 16, and zero.
+//
+//go:noescape
+func widenGroupRowAVX2(from *byte, n int, flip uint32, zero int, to *int16)
+
+// widenGroupPanelAVX2 makes differences of pairs of codes of 16 columns, so many of each group, and its zero points, from lo to hi, plus offset;
+// without zero points of the offset alone.
+//
+//go:noescape
+func widenGroupPanelAVX2(from *byte, steps int, groups int, flip uint32, zero *float32, lo float32, hi float32, offset float32, to *byte)

@@ -1133,7 +1133,8 @@ TEXT ·packGroupRowAVX512(SB), NOSPLIT, $0-80
 	VBROADCASTI32X4 (R10), Z0
 	VPXORD          Z1, Z1, Z1
 	MOVL            flip+40(FP), R10
-	VPBROADCASTD    R10, Z2
+	VMOVD           R10, X2
+	VPBROADCASTD    X2, Z2
 	KMOVQ           (DI), K1
 	KMOVQ           16(DI), K2
 	VMOVDQU8.Z      Z2, K1, Z3
@@ -1189,7 +1190,8 @@ TEXT ·packGroupBytesAVX512(SB), NOSPLIT, $0-48
 	MOVQ         ahead+24(FP), DX
 	MOVQ         to+40(FP), BX
 	MOVL         flip+32(FP), SI
-	VPBROADCASTD SI, Z0
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Z0
 	MOVL         $0x0f0f0f0f, SI
 	VPBROADCASTD SI, Z1
 	MOVQ         blocks+16(FP), DI
@@ -1358,7 +1360,8 @@ TEXT ·packGroupHalvesAVX512(SB), NOSPLIT, $0-48
 	MOVQ         ahead+24(FP), DX
 	MOVQ         to+40(FP), BX
 	MOVL         flip+32(FP), SI
-	VPBROADCASTD SI, Z0
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Z0
 	MOVL         $0x0f0f0f0f, SI
 	VPBROADCASTD SI, Z1
 	MOVQ         blocks+16(FP), DI
@@ -1679,7 +1682,8 @@ TEXT ·groupFew1BytesVNNI(SB), NOSPLIT, $0-144
 	MOVQ         x+48(FP), SI
 	MOVQ         xPairs+64(FP), DI
 	MOVL         flip+40(FP), R8
-	VPBROADCASTD R8, Z0
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Z0
 	MOVL         $0x0f0f0f0f, R8
 	VPBROADCASTD R8, Z1
 	MOVL         $0x01010101, R8
@@ -2001,7 +2005,8 @@ TEXT ·groupFew2BytesVNNI(SB), NOSPLIT, $0-144
 	MOVQ         x+48(FP), DI
 	MOVQ         xPairs+64(FP), R8
 	MOVL         flip+40(FP), R9
-	VPBROADCASTD R9, Z0
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z0
 	MOVL         $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z1
 	MOVL         $0x01010101, R9
@@ -2374,7 +2379,8 @@ TEXT ·groupFew3BytesVNNI(SB), NOSPLIT, $0-144
 	MOVQ         x+48(FP), DI
 	MOVQ         xPairs+64(FP), R8
 	MOVL         flip+40(FP), R9
-	VPBROADCASTD R9, Z0
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z0
 	MOVL         $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z1
 	MOVL         $0x01010101, R9
@@ -2798,7 +2804,8 @@ TEXT ·groupFew4BytesVNNI(SB), NOSPLIT, $0-144
 	MOVQ         x+48(FP), DI
 	MOVQ         xPairs+64(FP), R9
 	MOVL         flip+40(FP), R10
-	VPBROADCASTD R10, Z0
+	VMOVD        R10, X0
+	VPBROADCASTD X0, Z0
 	MOVL         $0x0f0f0f0f, R10
 	VPBROADCASTD R10, Z1
 	MOVL         $0x01010101, R10
@@ -3273,7 +3280,8 @@ TEXT ·groupFew1HalvesVNNI(SB), NOSPLIT, $0-144
 	MOVQ         x+48(FP), SI
 	MOVQ         xPairs+64(FP), DI
 	MOVL         flip+40(FP), R8
-	VPBROADCASTD R8, Z0
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Z0
 	MOVL         $0x0f0f0f0f, R8
 	VPBROADCASTD R8, Z1
 	MOVL         $0x01010101, R8
@@ -3747,7 +3755,8 @@ TEXT ·groupFew2HalvesVNNI(SB), NOSPLIT, $0-144
 	MOVQ         x+48(FP), DI
 	MOVQ         xPairs+64(FP), R8
 	MOVL         flip+40(FP), R9
-	VPBROADCASTD R9, Z0
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z0
 	MOVL         $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z1
 	MOVL         $0x01010101, R9
@@ -4320,7 +4329,8 @@ TEXT ·groupFew3HalvesVNNI(SB), NOSPLIT, $0-144
 	MOVQ         x+48(FP), DI
 	MOVQ         xPairs+64(FP), R8
 	MOVL         flip+40(FP), R9
-	VPBROADCASTD R9, Z0
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z0
 	MOVL         $0x0f0f0f0f, R9
 	VPBROADCASTD R9, Z1
 	MOVL         $0x01010101, R9
@@ -4992,7 +5002,8 @@ TEXT ·groupFew4HalvesVNNI(SB), NOSPLIT, $0-144
 	MOVQ         x+48(FP), DI
 	MOVQ         xPairs+64(FP), R9
 	MOVL         flip+40(FP), R10
-	VPBROADCASTD R10, Z0
+	VMOVD        R10, X0
+	VPBROADCASTD X0, Z0
 	MOVL         $0x0f0f0f0f, R10
 	VPBROADCASTD R10, Z1
 	MOVL         $0x01010101, R10
@@ -5748,5 +5759,102 @@ done:
 	VMOVUPS Z6, 256(AX)
 	VMOVUPS Z8, 512(AX)
 	VMOVUPS Z10, 768(AX)
+	VZEROUPPER
+	RET
+
+// func widenGroupRowAVX2(from *byte, n int, flip uint32, zero int, to *int16)
+// Requires: AVX, AVX2
+TEXT ·widenGroupRowAVX2(SB), NOSPLIT, $0-40
+	MOVQ         from+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         to+32(FP), DX
+	MOVL         flip+16(FP), BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+	MOVQ         zero+24(FP), BX
+	VMOVD        BX, X1
+	VPBROADCASTW X1, Y1
+
+codes:
+	TESTQ     CX, CX
+	JLE       done
+	VPXOR     (AX), X0, X2
+	VPMOVSXBW X2, Y2
+	VPSUBW    Y1, Y2, Y2
+	VMOVDQU   Y2, (DX)
+	ADDQ      $0x10, AX
+	ADDQ      $0x20, DX
+	SUBQ      $0x10, CX
+	JMP       codes
+
+done:
+	VZEROUPPER
+	RET
+
+// func widenGroupPanelAVX2(from *byte, steps int, groups int, flip uint32, zero *float32, lo float32, hi float32, offset float32, to *byte)
+// Requires: AVX, AVX2
+TEXT ·widenGroupPanelAVX2(SB), NOSPLIT, $0-64
+	MOVQ         from+0(FP), AX
+	MOVQ         groups+16(FP), CX
+	MOVQ         zero+32(FP), DX
+	MOVQ         to+56(FP), BX
+	MOVL         flip+24(FP), SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	VBROADCASTSS lo+40(FP), Y3
+	VBROADCASTSS hi+44(FP), Y4
+	VBROADCASTSS offset+48(FP), Y5
+	VMOVAPS      Y5, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPSLLD       $0x10, Y1, Y1
+	VPSRLD       $0x10, Y1, Y2
+	VPOR         Y2, Y1, Y1
+	VMOVAPS      Y5, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x10, Y2, Y2
+	VPSRLD       $0x10, Y2, Y6
+	VPOR         Y6, Y2, Y2
+
+group:
+	TESTQ     CX, CX
+	JLE       done
+	TESTQ     DX, DX
+	JEQ       begun
+	VMAXPS    (DX), Y3, Y1
+	VMINPS    Y4, Y1, Y1
+	VADDPS    Y5, Y1, Y1
+	VCVTPS2DQ Y1, Y1
+	VPSLLD    $0x10, Y1, Y1
+	VPSRLD    $0x10, Y1, Y2
+	VPOR      Y2, Y1, Y1
+	VMAXPS    32(DX), Y3, Y2
+	VMINPS    Y4, Y2, Y2
+	VADDPS    Y5, Y2, Y2
+	VCVTPS2DQ Y2, Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPSRLD    $0x10, Y2, Y6
+	VPOR      Y6, Y2, Y2
+	ADDQ      $0x00000100, DX
+
+begun:
+	MOVQ steps+8(FP), SI
+
+step:
+	VPXOR     (AX), X0, X6
+	VPMOVSXBW X6, Y6
+	VPSUBW    Y1, Y6, Y6
+	VMOVDQU   Y6, (BX)
+	VPXOR     16(AX), X0, X6
+	VPMOVSXBW X6, Y6
+	VPSUBW    Y2, Y6, Y6
+	VMOVDQU   Y6, 32(BX)
+	ADDQ      $0x20, AX
+	ADDQ      $0x40, BX
+	DECQ      SI
+	JNE       step
+	DECQ      CX
+	JMP       group
+
+done:
 	VZEROUPPER
 	RET

@@ -75,7 +75,8 @@ func packGroupRow(k *kernel) {
 func (k *kernel) flips() reg.VecVirtual {
 	bits, v := k.c.GP32(), k.vector()
 	k.c.Load(k.c.Param("flip"), bits)
-	k.emit("VPBROADCASTD", bits, v)
+	k.emit("VMOVD", bits, v.AsX())
+	k.emit("VPBROADCASTD", v.AsX(), v)
 	return v
 }
 
