@@ -8,6 +8,8 @@ import "github.com/isobit-ml/isobit/tensor"
 const (
 	groupDepth = 512 // codes
 	groupPiece = 128 // the most codes of a piece, whose sums 16 bits hold
+	groupLeast = 4   // of how many codes groups are for the number of those in a chunk
+	groupPart  = 32  // codes that pieces are a multiple of, where they can be
 )
 
 // groupCut is how codes along K are cut.
@@ -20,18 +22,29 @@ type groupCut struct {
 	chunks       int64
 }
 
-func newGroupCut(k, group, step int64) groupCut {
-	c := groupCut{k: k, group: group, groups: ceilDiv(k, group), pieces: ceilDiv(group, groupPiece)}
-	c.size = roundUp(ceilDiv(group, c.pieces), step)
+// newGroupCut cuts codes into chunks of a depth, at least of a piece.
+func newGroupCut(k, group, step, depth int64) groupCut {
+	c := groupCut{k: k, group: group, groups: ceilDiv(k, group)}
+	c.size = groupPieceSize(group, step)
 	c.pieces = ceilDiv(group, c.size)
-	if c.most = min(groupDepth/(c.size*c.pieces), c.groups); c.most > 0 {
+	if c.most = min(depth/max(groupLeast, c.size*c.pieces), c.groups); c.most > 0 {
 		c.part = c.pieces
 		c.chunks = ceilDiv(c.groups, c.most)
 	} else {
-		c.part = groupDepth / c.size
+		c.part = depth / c.size
 		c.chunks = c.groups * ceilDiv(c.pieces, c.part)
 	}
 	return c
+}
+
+// groupPieceSize returns one of which groups are a multiple, if there is a good one.
+func groupPieceSize(group, step int64) int64 {
+	for size := int64(groupPiece); size > 0; size -= groupPart {
+		if group%size == 0 {
+			return size
+		}
+	}
+	return roundUp(ceilDiv(group, ceilDiv(group, groupPiece)), step)
 }
 
 // whole reports whether codes of several groups follow one another as they are.

@@ -12,6 +12,7 @@ var groupLinearRows = []Row[GroupLinearLayer]{
 	{"avx512vnni", AVX512, func(t Types) (GroupLinearLayer, bool) {
 		return groupVNNI.layer(), t.Compute == tensor.F32 && hasVNNI()
 	}},
+	{"avx2", AVX2, func(t Types) (GroupLinearLayer, bool) { return groupAVX2.layer(), t.Compute == tensor.F32 }},
 }
 
 // groupProducts adds what some groups make of some rows of x and a panel of weight to y: see internal/gen/linear_groups.go.
@@ -26,6 +27,7 @@ type groupKernel struct {
 	pairs bool
 	packX func(g *groupRun, m, k, codes, pieces int64, to, pairs unsafe.Pointer)
 	packW func(g *groupRun, c *groupChunk)
+	few   func(g *groupRun, n int64, xScale []float32) // unless nil: takes few rows of x, and groupRows columns, at once
 }
 
 // groupRun is a tile under way.
@@ -34,14 +36,16 @@ type groupRun struct {
 	*groupKernel
 	groupCut
 	memory *groupMemory
+	isFew  bool  // rows of x
 	halved bool  // codes of 4 bits are multiplied in the order in which halves of bytes become bytes
 	first  int64 // of the groups whose parameters are in memory,
 	loaded int64 // up to this one
 }
 
 const (
-	groupParams  = 128 // groups whose parameters are loaded at a time
+	groupParams  = groupDepth / groupLeast // groups whose parameters are loaded at a time
 	groupCodes   = 2 * groupDepth * LinearColumns
+	groupFewRows = 4
 	groupRows    = 16 // of weight that are packed at a time
 	groupRowRoom = groupDepth + streamAlignment
 )
@@ -51,7 +55,7 @@ type groupMemory struct {
 	y      [MostLinearRows][LinearColumns]float32
 	acc    [MostLinearRows][LinearColumns]int32
 	codes  [groupCodes]byte
-	pairs  [groupDepth / 4][LinearColumns]int32
+	pairs  [groupParams][LinearColumns]int32
 	scales [groupParams][LinearColumns]float32
 	zeros  [groupParams][LinearColumns]float32
 	loads  [groupParams * LinearColumns]float32
@@ -90,12 +94,16 @@ func (k *groupKernel) begin(t *GroupLinearTile) groupRun {
 	if t.Scratch != nil {
 		g.memory = (*groupMemory)(unsafe.Pointer(&t.Scratch.columns))
 	}
+	step, depth := k.step, int64(groupDepth)
+	if k.few != nil && t.M <= groupFewRows && t.Rows%groupRows == 0 && t.GroupSize%groupPart == 0 && t.K%t.GroupSize == 0 {
+		g.isFew, depth = true, math.MaxInt64
+	}
 	if k.pairs && t.Weight.DType.Packed() {
-		g.groupCut = newGroupCut(t.K, t.GroupSize, 2*k.step)
+		g.groupCut = newGroupCut(t.K, t.GroupSize, 2*step, depth)
 		g.halved = g.whole()
 	}
 	if !g.halved {
-		g.groupCut = newGroupCut(t.K, t.GroupSize, k.step)
+		g.groupCut = newGroupCut(t.K, t.GroupSize, step, depth)
 	}
 	return g
 }
@@ -159,6 +167,11 @@ func (g *groupRun) tile() {
 	}
 	xScale := BlockOf[float32](g.Scratch, 0, int(rows))
 	Load(xScale, g.XScale.At(g.M0))
+	if g.isFew {
+		g.tileOfFew(xScale)
+		g.store(y)
+		return
+	}
 	for number := range g.chunks {
 		c := g.chunk(number)
 		g.loadParams(&c)
@@ -168,6 +181,16 @@ func (g *groupRun) tile() {
 		}
 	}
 	g.store(y)
+}
+
+// tileOfFew makes y of few rows of x, as many groups at a time as have their parameters in memory.
+func (g *groupRun) tileOfFew(xScale []float32) {
+	for first := int64(0); first < g.groups; first += groupParams {
+		g.loadParams(&groupChunk{group: first, groups: min(groupParams, g.groups-first)})
+		for n := int64(0); n < g.N1-g.N0; n += groupRows {
+			g.few(g, n, xScale)
+		}
+	}
 }
 
 var negativeZero = float32(math.Copysign(0, -1))

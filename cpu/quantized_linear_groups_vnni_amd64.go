@@ -1,17 +1,13 @@
 package cpu
 
-import (
-	"unsafe"
-
-	"github.com/isobit-ml/isobit/tensor"
-)
+import "unsafe"
 
 // With VNNI, which multiplies unsigned bytes with signed ones, codes of x are shifted by 128 where they are signed, and codes
 // of weight where they are not, as zero points are. A panel has 64 columns.
 
 var groupVNNI = groupKernel{
 	sums: [4]groupProducts{groupSums1VNNI, groupSums2VNNI, groupSums3VNNI, groupSums4VNNI},
-	step: 4, code: 1, panel: LinearColumns, pairs: true, packX: packGroupX, packW: packGroupW,
+	step: 4, code: 1, panel: LinearColumns, pairs: true, packX: packGroupX, packW: packGroupW, few: multiplyFewVNNI,
 }
 
 // The orders in which codes of x are packed.
@@ -35,18 +31,8 @@ func packGroupX(g *groupRun, m, k, codes, pieces int64, to, pairs unsafe.Pointer
 	if g.halved {
 		order = &groupHalvedOrder
 	}
-	zero, flip := g.zeroOf(m), uint32(0)
-	if g.X.DType == tensor.S8 {
-		zero, flip = zero+128, 0x80808080
-	}
+	flip, zero := g.flippedX(m, false)
 	packGroupRowAVX512((*byte)(g.X.Row(m, k).P), int(codes), int(pieces), int(g.size), &masks, flip, zero, order, (*byte)(to), (*int32)(pairs))
-}
-
-// zeroOf returns the zero point of row m of x.
-func (g *groupRun) zeroOf(m int64) int {
-	var zero [1]float32
-	loadZeroPoints(zero[:], g.XZero.At(m), g.X.DType)
-	return int(zero[0])
 }
 
 // packGroupW packs weight, and makes its pairs.
@@ -61,22 +47,33 @@ func packGroupW(g *groupRun, c *groupChunk) {
 		}
 	}
 	lo, hi := g.Weight.DType.WholeRange()
-	var zeros *float32
-	if g.Zero.P != nil {
-		zeros = &g.memory.zeros[c.group-g.first][0]
-	}
+	zeros := g.zeros(c.group, 0)
 	groupPairsVNNI(&g.memory.codes[0], int(g.size/g.step), int(c.pieces), int(c.groups), zeros, float32(lo), float32(hi), offset, (*byte)(unsafe.Pointer(&g.memory.pairs)))
 }
 
-// flipped returns the bits that are flipped of codes that are packed, and what that adds to them.
-func (g *groupRun) flipped() (flip uint32, offset float32) {
-	switch {
-	case g.Weight.DType == tensor.U8:
-		return 0x80808080, -128
-	case g.Weight.DType == tensor.S4 && g.halved:
-		return 0x88888888, 8
+// groupFewFunctions are the kernels for 1 to 4 rows of x, of codes that are bytes and of those that are halves.
+var groupFewFunctions = map[bool][groupFewRows]groupFew{
+	false: {groupFew1BytesVNNI, groupFew2BytesVNNI, groupFew3BytesVNNI, groupFew4BytesVNNI},
+	true:  {groupFew1HalvesVNNI, groupFew2HalvesVNNI, groupFew3HalvesVNNI, groupFew4HalvesVNNI},
+}
+
+type groupFew func(from *byte, stride, blocks int, last uint32, ahead int, flip uint32, x *byte, xStride int, xPairs *byte, zero *float32, lo, hi, offset float32,
+	scale *float32, parts, pieces, groups int, xScale, y *float32)
+
+// multiplyFewVNNI is few. What it asks for in advance are the next columns.
+func multiplyFewVNNI(g *groupRun, n int64, xScale []float32) {
+	flip, offset := g.flipped()
+	lo, hi := g.Weight.DType.WholeRange()
+	m, stride, k, bytes := g.memory, g.Weight.RowStride, g.first*g.group, (g.loaded-g.first)*g.group
+	x, pairs := g.packedX(0, g.M0)
+	x, pairs = unsafe.Add(x, k), unsafe.Add(pairs, 4*g.first*g.pieces)
+	if g.halved {
+		k, bytes = k/2, bytes/2
 	}
-	return 0, 0
+	last := uint32(2)<<((bytes-1)%streamAlignment/4) - 1
+	groupFewFunctions[g.halved][g.M1-g.M0-1]((*byte)(unsafe.Add(g.Weight.Row(g.N0+n, 0).P, k)), int(stride), int(ceilDiv(bytes, streamAlignment)), last, int(groupRows*stride), flip,
+		(*byte)(x), int(g.row()), (*byte)(pairs), g.zeros(g.first, n), float32(lo), float32(hi), offset,
+		&m.scales[0][n], int(g.size/groupPart), int(g.pieces), int(g.loaded-g.first), &xScale[0], &m.y[0][n])
 }
 
 // packBlocks packs blocks of 64 bytes of 16 rows.
@@ -122,34 +119,8 @@ func (g *groupRun) packWhole(c *groupChunk, n int64, flip uint32, to unsafe.Poin
 	g.packBlocks(unsafe.Pointer(rows), groupRowRoom, (size-done)/streamAlignment, 0, flip, unsafe.Add(to, done*each*LinearColumns))
 }
 
-// fill makes bytes codes that count for nothing.
-func (g *groupRun) fill(bytes []byte, flip uint32) {
-	for i := range bytes {
-		bytes[i] = byte(flip)
-	}
-}
-
-// packSpread packs a chunk of up to 16 rows of weight from n on as bytes, each group made up to whole pieces.
+// packSpread packs a chunk of up to 16 rows of weight from n on as bytes.
 func (g *groupRun) packSpread(c *groupChunk, n int64, flip uint32, to unsafe.Pointer) {
-	rows, padded := &g.memory.rows, c.pieces*g.size
-	bytes := roundUp(c.groups*padded, streamAlignment)
-	for i := range rows {
-		g.fill(rows[i][:bytes], flip)
-		for group := range c.groups {
-			k, codes := g.codes(c, c.group+group)
-			if n+int64(i) < g.N1 && codes > 0 {
-				g.copyCodes(rows[i][group*padded:][:codes], n+int64(i), k)
-			}
-		}
-	}
-	g.packBlocks(unsafe.Pointer(rows), groupRowRoom, bytes/streamAlignment, 0, flip, to)
-}
-
-// copyCodes copies codes of row n of weight from position k on, as bytes.
-func (g *groupRun) copyCodes(to []byte, n, k int64) {
-	if d := g.Weight.DType; d.Packed() {
-		unpackByKernel(unsafe.Slice((*int8)(unsafe.Pointer(&to[0])), len(to)), g.Weight.Row(n, 0).P, k, 1, d)
-		return
-	}
-	copy(to, unsafe.Slice((*byte)(g.Weight.Row(n, k).P), len(to)))
+	blocks := ceilDiv(g.spread(c, n, flip), streamAlignment)
+	g.packBlocks(unsafe.Pointer(&g.memory.rows), groupRowRoom, blocks, 0, flip, to)
 }

@@ -75,3 +75,70 @@ func packGroupHalvesAVX512(from *byte, stride int, blocks int, ahead int, flip u
 //
 //go:noescape
 func groupPairsVNNI(w *byte, steps int, pieces int, groups int, zero *float32, lo float32, hi float32, offset float32, to *byte)
+
+// groupFew1BytesVNNI adds float(acc) * (xScale * scale) of some groups to 16 columns of y, of so many packed rows of x and 16 rows of w.
+// Pieces are parts of 32 codes, blocks 64 bytes of each row of w: of the last one those are read that last has a bit for, 4 each. What lies
+// so many bytes ahead is asked for.
+//
+//go:noescape
+func groupFew1BytesVNNI(from *byte, stride int, blocks int, last uint32, ahead int, flip uint32, x *byte, xStride int, xPairs *byte, zero *float32, lo float32, hi float32, offset float32, scale *float32, parts int, pieces int, groups int, xScale *float32, y *float32)
+
+// groupFew2BytesVNNI adds float(acc) * (xScale * scale) of some groups to 16 columns of y, of so many packed rows of x and 16 rows of w.
+// Pieces are parts of 32 codes, blocks 64 bytes of each row of w: of the last one those are read that last has a bit for, 4 each. What lies
+// so many bytes ahead is asked for.
+//
+//go:noescape
+func groupFew2BytesVNNI(from *byte, stride int, blocks int, last uint32, ahead int, flip uint32, x *byte, xStride int, xPairs *byte, zero *float32, lo float32, hi float32, offset float32, scale *float32, parts int, pieces int, groups int, xScale *float32, y *float32)
+
+// groupFew3BytesVNNI adds float(acc) * (xScale * scale) of some groups to 16 columns of y, of so many packed rows of x and 16 rows of w.
+// Pieces are parts of 32 codes, blocks 64 bytes of each row of w: of the last one those are read that last has a bit for, 4 each. What lies
+// so many bytes ahead is asked for.
+//
+//go:noescape
+func groupFew3BytesVNNI(from *byte, stride int, blocks int, last uint32, ahead int, flip uint32, x *byte, xStride int, xPairs *byte, zero *float32, lo float32, hi float32, offset float32, scale *float32, parts int, pieces int, groups int, xScale *float32, y *float32)
+
+// groupFew4BytesVNNI adds float(acc) * (xScale * scale) of some groups to 16 columns of y, of so many packed rows of x and 16 rows of w.
+// Pieces are parts of 32 codes, blocks 64 bytes of each row of w: of the last one those are read that last has a bit for, 4 each. What lies
+// so many bytes ahead is asked for.
+//
+//go:noescape
+func groupFew4BytesVNNI(from *byte, stride int, blocks int, last uint32, ahead int, flip uint32, x *byte, xStride int, xPairs *byte, zero *float32, lo float32, hi float32, offset float32, scale *float32, parts int, pieces int, groups int, xScale *float32, y *float32)
+
+// groupFew1HalvesVNNI adds float(acc) * (xScale * scale) of some groups to 16 columns of y, of so many packed rows of x and 16 rows of w.
+// Pieces are parts of 32 codes, blocks 64 bytes of each row of w: of the last one those are read that last has a bit for, 4 each. What lies
+// so many bytes ahead is asked for.
+//
+//go:noescape
+func groupFew1HalvesVNNI(from *byte, stride int, blocks int, last uint32, ahead int, flip uint32, x *byte, xStride int, xPairs *byte, zero *float32, lo float32, hi float32, offset float32, scale *float32, parts int, pieces int, groups int, xScale *float32, y *float32)
+
+// groupFew2HalvesVNNI adds float(acc) * (xScale * scale) of some groups to 16 columns of y, of so many packed rows of x and 16 rows of w.
+// Pieces are parts of 32 codes, blocks 64 bytes of each row of w: of the last one those are read that last has a bit for, 4 each. What lies
+// so many bytes ahead is asked for.
+//
+//go:noescape
+func groupFew2HalvesVNNI(from *byte, stride int, blocks int, last uint32, ahead int, flip uint32, x *byte, xStride int, xPairs *byte, zero *float32, lo float32, hi float32, offset float32, scale *float32, parts int, pieces int, groups int, xScale *float32, y *float32)
+
+// groupFew3HalvesVNNI adds float(acc) * (xScale * scale) of some groups to 16 columns of y, of so many packed rows of x and 16 rows of w.
+// Pieces are parts of 32 codes, blocks 64 bytes of each row of w: of the last one those are read that last has a bit for, 4 each. What lies
+// so many bytes ahead is asked for.
+//
+//go:noescape
+func groupFew3HalvesVNNI(from *byte, stride int, blocks int, last uint32, ahead int, flip uint32, x *byte, xStride int, xPairs *byte, zero *float32, lo float32, hi float32, offset float32, scale *float32, parts int, pieces int, groups int, xScale *float32, y *float32)
+
+// groupFew4HalvesVNNI adds float(acc) * (xScale * scale) of some groups to 16 columns of y, of so many packed rows of x and 16 rows of w.
+// Pieces are parts of 32 codes, blocks 64 bytes of each row of w: of the last one those are read that last has a bit for, 4 each. What lies
+// so many bytes ahead is asked for.
+//
+//go:noescape
+func groupFew4HalvesVNNI(from *byte, stride int, blocks int, last uint32, ahead int, flip uint32, x *byte, xStride int, xPairs *byte, zero *float32, lo float32, hi float32, offset float32, scale *float32, parts int, pieces int, groups int, xScale *float32, y *float32)
+
+// widenGroupRowAVX2 makes differences of n codes, a multiple of 16, and zero.
+//
+//go:noescape
+func widenGroupRowAVX2(from *byte, n int, flip uint32, zero int, to *int16)
+
+// widenGroupPanelAVX2 makes differences of pairs of codes of 16 columns, so many of each group, and its zero points, from lo to hi, plus offset;
+// without zero points of the offset alone.
+//
+//go:noescape
+func widenGroupPanelAVX2(from *byte, steps int, groups int, flip uint32, zero *float32, lo float32, hi float32, offset float32, to *byte)

@@ -75,7 +75,8 @@ func packGroupRow(k *kernel) {
 func (k *kernel) flips() reg.VecVirtual {
 	bits, v := k.c.GP32(), k.vector()
 	k.c.Load(k.c.Param("flip"), bits)
-	k.emit("VPBROADCASTD", bits, v)
+	k.emit("VMOVD", bits, v.AsX())
+	k.emit("VPBROADCASTD", v.AsX(), v)
 	return v
 }
 
@@ -86,12 +87,7 @@ func packGroupPanel(k *kernel, halves bool) {
 		name+" packs blocks of 64 bytes of 16 rows of w, flipped, a vector of 4 bytes of each every 256 bytes;",
 		either(halves, "bytes are two codes, and the first ones become a vector before the second ones.", "bytes are codes.")+" What lies so many bytes ahead is asked for.")
 	from, stride, ahead, to, source := param(c, "from"), param(c, "stride"), param(c, "ahead"), param(c, "to"), c.GP64()
-	flip, low := k.flips(), k.vector()
-	if halves {
-		bits := c.GP32()
-		c.MOVL(operand.U32(0x0f0f0f0f), bits)
-		k.emit("VPBROADCASTD", bits, low)
-	}
+	flip, low := k.flips(), k.bytesOf(0x0f)
 	while(c, param(c, "blocks"), 1, "block", "done", func() {
 		v := make(value, k.lanes)
 		c.MOVQ(from, source)
@@ -109,20 +105,29 @@ func packGroupPanel(k *kernel, halves bool) {
 			at += groupPitch
 		}
 		for _, codes := range k.transpose(v) {
-			k.emit("VPXORD", flip, codes, codes)
 			if halves {
-				first := k.vector()
-				k.emit("VPANDD", low, codes, first)
-				store(first)
-				k.emit("VPSRLW", 4, codes, codes)
-				k.emit("VPANDD", low, codes, codes)
+				high := k.splitHalves(codes, flip, low)
+				store(codes)
+				store(high)
+				continue
 			}
+			k.emit("VPXORD", flip, codes, codes)
 			store(codes)
 		}
 		c.ADDQ(operand.Imm(64), from)
 		c.ADDQ(operand.U32(uint32(at)), to)
 	})
 	endFunction(c)
+}
+
+// splitHalves leaves the lower halves of bytes, flipped, and returns the upper ones.
+func (k *kernel) splitHalves(codes, flip, low reg.VecVirtual) (high reg.VecVirtual) {
+	const flippedLow = 0b_00101000 // (codes ^ flip) & low
+	high = k.vector()
+	k.emit("VPSRLW", 4, codes, high)
+	k.emit("VPTERNLOGD", flippedLow, low, flip, codes)
+	k.emit("VPTERNLOGD", flippedLow, low, flip, high)
+	return high
 }
 
 // groupPairs emits what makes the pairs of a panel of w.
@@ -132,9 +137,7 @@ func groupPairs(k *kernel) {
 		"groupPairsVNNI makes the pairs of 64 columns: the sum of a piece's codes, and the zero point of its group, from lo to hi, plus offset;",
 		"without zero points the offset alone.")
 	w, steps, pieces, groups, zero, to := param(c, "w"), c.GP64(), c.GP64(), param(c, "groups"), param(c, "zero"), param(c, "to")
-	ones, bits := k.vector(), c.GP32()
-	c.MOVL(operand.U32(0x01010101), bits)
-	k.emit("VPBROADCASTD", bits, ones)
+	ones := k.bytesOf(0x01)
 	zeros, sums := make(value, 4), make(value, 4)
 	for j := range zeros {
 		zeros[j], sums[j] = k.vector(), k.vector()

@@ -27,7 +27,7 @@ type unit struct {
 var units = []unit{
 	{"cpu", "affine_grid", "amd64", []func(c *build.Context){affineKernels}},
 	{"cpu", "quantized_linear", "amd64", []func(c *build.Context){dotsVNNI, panels, dotsAVX2, winograd, scaleSums}},
-	{"cpu", "linear_groups", "amd64", []func(c *build.Context){linearGroups, linearGroupPacks}},
+	{"cpu", "linear_groups", "amd64", []func(c *build.Context){linearGroups, linearGroupPacks, linearGroupFew, linearGroupWiden}},
 	{"cpu", "embedding", "amd64", []func(c *build.Context){embeddingSums, rowDivisions, rowCopies, narrowCopies, outside, widen}},
 	{"cpu", "embedding_codes", "amd64", []func(c *build.Context){codeSums}},
 	{"cpu", "grid", "amd64", []func(c *build.Context){gridKernels}},
