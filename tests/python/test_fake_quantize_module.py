@@ -8,7 +8,7 @@ import isobit
 import pytest
 import torch
 from isobit.nn import FakeQuantize, LearnableFakeQuantize
-from kit import assert_same, draw
+from kit import assert_same, draw, same
 
 of = FakeQuantize.from_config
 X = draw(5, 10)
@@ -255,7 +255,7 @@ def test_range_learning_is_torchaos(symmetric):
         torch.testing.assert_close(ours.zero_point.grad / factor, theirs.zero_point.grad, rtol=1e-5, atol=1e-5)
 
 
-# Schemes of int8 products, and whether one pass gives their codes.
+# Schemes of integer products, and whether one pass gives their codes.
 CODED = {
     "per token": ({"granularity": "per_token"}, True),
     "whole": ({"granularity": "per_tensor"}, True),
@@ -264,7 +264,10 @@ CODED = {
     "raised scales": ({"granularity": "per_token", "eps": 0.02}, True),
     "bounds": ({"granularity": "per_token", "hp_value_ub": 1.0}, False),
     "rounded scales": ({"granularity": "per_token", "scale_precision": torch.bfloat16}, False),
-    "zero points": ({"granularity": "per_token", "is_symmetric": False}, False),
+    "zero points": ({"granularity": "per_token", "is_symmetric": False}, True),
+    "unsigned": ({"granularity": "per_tensor", "is_symmetric": False, "dtype": torch.uint8}, True),
+    "few unsigned codes": ({"granularity": "per_token", "is_symmetric": False, "dtype": "uint3", "eps": 0.02}, True),
+    "a middle": ({"granularity": "per_token", "dtype": torch.uint8}, False),
 }
 
 
@@ -280,7 +283,8 @@ def test_codes_come_with_their_scale_where_one_pass_gives_the_same_bits(name, dt
         assert_same(parameters.scale, scale)
         assert (codes is not None) == together
         if codes is not None:
-            assert_same(codes, fake.scheme.quantize(x, scale, zero_point, torch.int8))
+            assert_same(codes, fake.scheme.quantize(x, scale, zero_point, fake.scheme.byte_dtype))
+            assert fake.scheme.centred or same(parameters.zero_point, zero_point)
 
 
 def test_codes_come_from_the_observer_that_has_taken_the_place_of_the_first():

@@ -83,9 +83,10 @@ class Operand(NamedTuple):
     def by_row(self, parameters: Tensor) -> Tensor:
         """The scale or the zero point of each row."""
         # By the scheme: how many rows there are may not be known yet.
-        if self.scheme is not None and self.scheme.grouping.name == "per_tensor":
-            return parameters.reshape(()).expand(self.tensor.shape[:-1])
-        return parameters
+        if self.scheme is None or self.scheme.grouping.name != "per_tensor":
+            return parameters
+        rows = self.tensor.shape[:-1]
+        return parameters.expand(rows) if rows else parameters.reshape(())
 
     def wants_gradient(self) -> bool:
         return wants_derivative(self.tensor, self.scale, self.zero_point)

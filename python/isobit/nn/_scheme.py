@@ -169,8 +169,10 @@ class Scheme:
     def integer_zero_point(self, zero_point: Tensor | None) -> Tensor | None:
         """A learned zero point as quantize uses it: ``clamp(rint(zp))``, a NaN counting as 0. int32."""
         zero_point = self.zero_point_if_any(zero_point)
-        if zero_point is None or not zero_point.is_floating_point():
-            return None if zero_point is None else zero_point.detach().to(torch.int32)
+        if zero_point is None or zero_point.dtype == torch.int32:
+            return zero_point
+        if not zero_point.is_floating_point():
+            return zero_point.to(torch.int32)
         whole = zero_point.detach().nan_to_num(0.0, float("inf"), float("-inf")).round()
         return whole.clamp(self.quant_min, self.quant_max).to(torch.int32)
 

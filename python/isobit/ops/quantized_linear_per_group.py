@@ -3,6 +3,8 @@ quantized_linear_codes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,7 +26,6 @@ _OP = Op(
     "y = x[:-1] weight[:1] : output_dtype",
 )
 _OP.not_differentiable("isobit::{} has no derivative, as it serves; quantized_linear trains")
-_fast = _OP.fast
 
 
 def _vmap(size: int, in_dims: Dims, x: Tensor, x_scale: Tensor, x_zero: Tensor | None, *rest: Any) -> Any:
@@ -46,26 +47,31 @@ def _of_one_group(parameters: Tensor, columns: int) -> Tensor:
     return parameters if columns or parameters.dim() == 0 else parameters[:, :0]
 
 
-def _of_weight(
-    columns: int,
+def _call(
+    op: Callable[..., Any],
+    input: Tensor,
+    input_scale: Tensor,
+    input_zero_point: Tensor | None,
     weight: Tensor,
-    scale: Tensor,
-    zero_point: Tensor | None,
+    weight_scale: Tensor,
+    weight_zero_point: Tensor | None,
     bias: Tensor | None,
     group_size: int | None,
     weight_dtype: torch.dtype | None,
-) -> tuple[Any, ...]:
-    """The op's arguments that tell of the weight, for so many columns of it."""
+    dtype: torch.dtype,
+) -> Any:
+    """The op's call, with what follows from the arguments."""
+    columns = input.shape[-1]
     if group_size is None:
-        group_size, scale = max(columns, 1), _of_one_group(scale, columns)
-        zero_point = None if zero_point is None else _of_one_group(zero_point, columns)
-    return weight, scale, zero_point, bias, group_size, weight.dtype if weight_dtype is None else weight_dtype, columns
+        group_size, weight_scale = max(columns, 1), _of_one_group(weight_scale, columns)
+        weight_zero_point = None if weight_zero_point is None else _of_one_group(weight_zero_point, columns)
+    if weight_dtype is None:
+        weight_dtype = weight.dtype
+    of_weight = weight, weight_scale, weight_zero_point, bias, group_size, weight_dtype, columns
+    return op(input, input_scale, input_zero_point, *of_weight, dtype)
 
 
-def direct_product(input: Tensor, input_scale: Tensor, input_zero_point: Tensor | None, *rest: Any) -> Any:
-    """The direct call; NotImplemented where there is more to do or to say."""
-    *of_weight, dtype = rest
-    return _fast(input, input_scale, input_zero_point, *_of_weight(input.shape[-1], *of_weight), dtype)
+direct_product = partial(_call, _OP.fast)  # NotImplemented where there is more to do or to say
 
 
 def product_of_codes(
@@ -84,11 +90,10 @@ def product_of_codes(
     x = as_matrix(input)
     if weight_dtype is None and weight.dtype not in (torch.int8, torch.uint8):
         raise ArgumentError(f"{_CALLER}: weight is {weight.dtype}; want torch.int8 or torch.uint8")
-    parameters = (t if t is None else t.reshape(x.shape[0]) for t in (input_scale, input_zero_point))
-    of_weight = weight, weight_scale, weight_zero_point, bias, group_size, weight_dtype
-    args = x, *parameters, *_of_weight(input.shape[-1], *of_weight), dtype
+    zero_point = None if input_zero_point is None else input_zero_point.reshape(x.shape[0])
+    rest = weight, weight_scale, weight_zero_point, bias, group_size, weight_dtype, dtype
     try:
-        y = _OP(*args)
+        y: Tensor = _call(_OP, x, input_scale.reshape(x.shape[0]), zero_point, *rest)
     except (TypeError, ValueError, RuntimeError) as error:  # which name the op
         text = str(error).replace(f"{_OP.name}: ", f"{_CALLER}: ", 1)
         if text == str(error):
