@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"math"
 	"slices"
 	"unsafe"
 
@@ -54,6 +55,16 @@ func embeddingRows(definition func(Types) (func(*EmbeddingSums), bool)) []Row[fu
 		return nil, false
 	})
 }
+
+// LeastOfMax is the table of the fewest columns that BagMaxBackward's kernels take: fewer, or any without kernels, are left
+// to its definition.
+var LeastOfMax = tableOf(always(int64(math.MaxInt64)), func(isa ISA, t Types) (least int64, ok bool) {
+	i := slices.IndexFunc(rowSums, func(s rowSum) bool { return s.needs == isa && s.in == t.In[0] && s.chosen != nil })
+	if i < 0 {
+		return 0, false
+	}
+	return rowSums[i].least, true
+})
 
 // sum sums the columns that the kernel takes, and leaves the others to the
 // definition; inChunks takes the destinations of which the kernel has a part.

@@ -39,7 +39,8 @@
  *  - Runs allocate memory that later runs use again: 2 MB a thread, 5 to 15 KB a plan on
  *    few elements (more where several threads run it), and contiguous copies of inputs
  *    that are not contiguous, or expanded: images and upstream gradients (grid_sample,
- *    embeddings) and packed codes (dequantize_backward).
+ *    embeddings), tables of which many rows are read, and packed codes
+ *    (dequantize_backward).
  *  - Signal handlers of the program need SA_ONSTACK (sigaction). Without it a handler
  *    may run on a stack of a few kilobytes, and write past its end; with it, on the
  *    thread's sigaltstack, or on one of 32 KB where there is none. The runtime's own

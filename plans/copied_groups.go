@@ -34,7 +34,7 @@ func (r *reduction[C]) mayCopyTiles(c *call, way int) bool {
 	switch {
 	case oneByOne || groups < 2:
 		return false
-	case way > inGroupRuns || way == inGroupRuns && groups > fewCalls && r.shortAlone(c):
+	case way > inGroupRuns || way == inGroupRuns && groups > fewSteps && r.shortAlone(c):
 		return true
 	case groups <= fewRowsOfGroups*c.following:
 		return false

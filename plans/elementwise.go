@@ -198,7 +198,7 @@ func (f *groupedPlan) chooseWay(c *call, r *region) (way int, jobs int64) {
 		c.all.asStored(firstOutput, kernelOperands)
 	}
 	tiled := f.tryTiles(c, &c.all)
-	if t := &c.tiles; tiled && (t.row() >= leastRow && t.call() >= min(fewInPiece, c.all.count()) || t.calls() <= fewCalls) {
+	if t := &c.tiles; tiled && (t.row() >= leastRow && t.call() >= min(fewInPiece, c.all.count()) || t.steps() <= fewSteps) {
 		return inTiles, t.jobs()
 	}
 	if jobs := f.tryTransposed(c); jobs > 0 {

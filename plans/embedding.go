@@ -30,7 +30,7 @@ var embedding = op{
 	},
 	sections: []int{5},
 	args: []arg{
-		{name: "weight", shaped: true, allow: floats, form: "[V, D]", doc: "the table"},
+		{name: "weight", shaped: true, compact: namesAsMany(embeddingWeight, embeddingIndices), allow: floats, form: "[V, D]", doc: "the table"},
 		{name: "indices", shaped: true, allow: indices, form: "any of at most 7 dimensions", doc: "rows of weight"},
 		{name: "y", out: true, allow: floats, defaultType: same("weight"), form: "indices', then D", doc: "the rows, in weight's type"},
 	},
@@ -83,6 +83,17 @@ func (e *rowLookup) run(c *call) error {
 	n, columns := indices.NumElements(), weight.Shape[1]
 	c.parallel(ceilDiv(n, rowsPerJob(columns)), n*columns, e.job)
 	return nil
+}
+
+// leastRead is of how few elements a copy takes longer than it saves.
+const leastRead = 512
+
+// namesAsMany reports whether indices name as many rows as a table has: these are read faster after the table was copied.
+func namesAsMany(table, indices int) func(c *call) bool {
+	return func(c *call) bool {
+		t, n := &c.args[table], c.args[indices].NumElements()
+		return n >= t.Shape[0] && n*t.Shape[1] >= leastRead
+	}
 }
 
 // checkTable asks an argument to be a table of rows, as a weight and its gradient

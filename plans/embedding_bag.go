@@ -22,7 +22,7 @@ var embeddingBag = op{
 	},
 	sections: []int{5, 4},
 	args: []arg{
-		{name: "weight", shaped: true, allow: floats, form: "[V, D]", doc: "the table"},
+		{name: "weight", shaped: true, compact: namesAsMany(bagRows, bagIndices), allow: floats, form: "[V, D]", doc: "the table"},
 		bagIndicesArg,
 		offsetsArg,
 		factorsArg,

@@ -78,6 +78,8 @@ func newChosenSums(e *bagBackward, dtype tensor.DType, columns int64) *chosenSum
 // stored again from there, which takes long where rows are many.
 func (s *chosenSums) mostChoices(dtype tensor.DType) int64 {
 	switch large := s.rows >= largeTable*s.positions; {
+	case s.columns < pickSupport(cpu.LeastOfMax, typesOf(dtype)): // positions have no kernel
+		return math.MaxInt64
 	case dtype != s.compute && !s.late && s.positions >= manyPerRow*s.rows:
 		return s.positions
 	case dtype != s.compute && !s.late:

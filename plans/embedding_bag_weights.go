@@ -25,7 +25,7 @@ var embeddingBagWeights = op{
 	sections: []int{5, 4},
 	args: []arg{
 		{name: "grad_output", shaped: true, compact: always, allow: floats, form: "[B, D]", doc: "the gradient of y, in weight's type"},
-		{name: "weight", shaped: true, allow: floats, form: "[V, D]", doc: "the table"},
+		{name: "weight", shaped: true, compact: namesAsMany(bagWeightsTable, bagWeightsIndices), allow: floats, form: "[V, D]", doc: "the table"},
 		bagIndicesArg,
 		offsetsArg,
 		{name: "grad_per_sample_weights", out: true, allow: floats, defaultType: same("weight"), form: "indices'", doc: "the gradient of per_sample_weights, in weight's type"},

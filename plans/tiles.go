@@ -100,13 +100,13 @@ func (t *tiling) plan(joined bool, most int64) {
 const (
 	leastRow    = 16 // elements of a call that follow one another: fewer are worth copying,
 	leastOfTile = 64 // or of all of its rows, even across these
-	fewCalls    = 8  // no longer ones are worth laying out copies
+	fewSteps    = 8  // no longer ones are worth laying out copies
 )
 
 // narrow reports whether a call of the kernel would take so few elements, or so few consecutive ones, that
 // it is faster to copy them first, in any order.
 func (t *tiling) narrow() bool {
-	return (t.row() < leastRow || t.call() < leastOfTile) && t.calls() > fewCalls
+	return (t.row() < leastRow || t.call() < leastOfTile) && t.steps() > fewSteps
 }
 
 // longer reports whether tiles are so much longer than ones of few elements that it is faster to copy them.
@@ -118,8 +118,10 @@ func (t *tiling) longer(than *tiling) bool {
 func (t *tiling) row() int64  { return t.columns * t.copies }
 func (t *tiling) call() int64 { return t.columns * min(t.rows, t.repeat) }
 
-// calls is how many calls there are.
-func (t *tiling) calls() int64 { return t.outer * t.high * ceilDiv(t.cycle, t.columns) }
+// steps is how many times a call goes on elsewhere, in all calls.
+func (t *tiling) steps() int64 {
+	return t.outer * ceilDiv(t.repeat, t.copies) * ceilDiv(t.cycle, t.columns)
+}
 
 // jobs returns the number of jobs.
 func (t *tiling) jobs() int64 { return ceilDiv(t.outer*t.high*t.wide, t.unitsPerJob) }
