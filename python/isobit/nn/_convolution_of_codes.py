@@ -29,6 +29,7 @@ LIBRARY.define(
     "SymInt[] kernel, SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups, ScalarType dtype) -> Tensor",
     tags=torch.Tag.pt2_compliant_tag,
 )
+_OP = torch.ops.isobit.convolution_of_codes.default
 
 
 def is_quick(x: Tensor, columns: int, window: Window) -> bool:
@@ -48,7 +49,7 @@ def convolution_of_codes(
     given = x, x_scale, codes, scale, bias
     if is_plain(x):
         return _computed(*given, *window[:5], dtype)
-    y: Tensor = torch.ops.isobit.convolution_of_codes(*given, *map(list, window[:4]), window.groups, dtype)
+    y: Tensor = _OP(*given, *map(list, window[:4]), window.groups, dtype)
     return y
 
 
