@@ -11,6 +11,7 @@ import isobit
 import torch
 import torch.ao.nn.qat as qat
 import torch.nn.functional as F
+from convolution_models import INT8, fake_quantized, in_static_int8, network, with_observers
 from isobit import nn as inn
 from torch import Tensor, nn
 from torch.ao import quantization as ao
@@ -18,7 +19,6 @@ from torch.ao.quantization._learnable_fake_quantize import _LearnableFakeQuantiz
 
 Step = Callable[[], object]
 Make = Callable[[bool], Step]  # with isobit, or without
-INT8 = {"quant_min": -128, "quant_max": 127, "dtype": torch.qint8}
 COMPILED = False  # both sides by torch.compile
 
 
@@ -93,17 +93,25 @@ def transformer(ours: bool, batch: int = 8, tokens: int = 128) -> Step:
 
 
 def convolutions(ours: bool) -> Step:
-    from_ = inn if ours else ao
-    rows = {**INT8, "qscheme": torch.per_channel_symmetric, "ch_axis": 0}
-    weight = from_.FakeQuantize.with_args(observer=from_.MovingAveragePerChannelMinMaxObserver, **rows)
-    values = {"quant_min": 0, "quant_max": 255, "dtype": torch.quint8}
-    activation = from_.FakeQuantize.with_args(observer=from_.MovingAverageMinMaxObserver, **values)
-    config, layers, channels = ao.QConfig(activation, weight), [], (3, 32, 64, 128, 128)
-    for i, (before, after) in enumerate(zip(channels, channels[1:], strict=False)):
-        conv = qat.Conv2d(before, after, 3, 1 + (i > 0), 1, bias=False, qconfig=config)
-        layers += [activation(), conv, nn.BatchNorm2d(after), nn.ReLU()]
-    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10))
-    return training(model, (torch.randn(32, 3, 64, 64),), squares)
+    return training(with_observers(inn if ours else ao), (torch.randn(32, 3, 64, 64),), squares)
+
+
+ROWS = {"dtype": torch.int8, "granularity": "per_channel", "is_dynamic": False}
+WHOLE = {"dtype": torch.int8, "granularity": "per_tensor", "is_dynamic": False}
+
+
+def trained_network(beside: str = "float") -> Make:
+    """beside: PyTorch's step in floats, or with fake-quantizers of the same codes."""
+
+    def make(ours: bool) -> Step:
+        model: nn.Module = network()
+        if ours:
+            model = inn.prepare(model, conv_weight=ROWS, conv_activation=WHOLE)
+        elif beside == "fake":
+            model = fake_quantized(model)
+        return training(model, (torch.randn(8, 3, 128, 128),), squares)
+
+    return make
 
 
 # ---- embeddings
@@ -242,6 +250,24 @@ def served(batch: int, beside: str = "float", **by: Any) -> Make:
     return make
 
 
+def served_network(batch: int, beside: str = "float") -> Make:
+    """beside: PyTorch's floats, or its static int8, whose values stay codes between layers."""
+
+    def make(ours: bool) -> Step:
+        model: nn.Module = network().eval()
+        x = torch.randn(batch, 3, 128, 128)
+        if ours:
+            model = inn.prepare(model, conv_weight=ROWS, conv_activation=WHOLE)
+            model.train()(x)  # its scales
+            model = inn.convert(model.eval())
+        elif beside == "int8":
+            model = in_static_int8(model, x)
+        forward = built(model)
+        return torch.no_grad()(lambda: forward(x))
+
+    return make
+
+
 def served_bags(rows: int, dtype: torch.dtype, beside: str = "float") -> Make:
     """512 bags of 32 rows of a table, 64 columns: other rows in each of 32 calls, or caches would hold them all."""
 
@@ -273,6 +299,8 @@ def models() -> Iterable[tuple[str, Make]]:
     sgd, adagrad, adam = torch.optim.SGD, torch.optim.Adagrad, torch.optim.SparseAdam
     yield "transformer of two blocks, 8x128 tokens of 256, LSQ of weights and inputs in int8", transformer
     yield "4 convolutions, 32x3x64x64, observers", convolutions
+    yield "9 convolutions, 8x3x128x128: int8 beside f32", trained_network()
+    yield "int8 beside PyTorch's fake-quantizers", trained_network("fake")
     yield "DLRM, 26 tables, batches of 2048: SGD", recommender(sgd)
     yield "sparse gradients, SGD", recommender(sgd, sparse=True)
     yield "sparse gradients, Adagrad", recommender(adagrad, sparse=True)
@@ -289,6 +317,9 @@ def models() -> Iterable[tuple[str, Make]]:
         yield f"served, 1024-4096-1024, {batch} rows: int8 beside f32", served(batch, **PER_TOKEN)
         yield "int8 beside PyTorch's dynamic int8", served(batch, "int8", **PER_TOKEN)
         yield "int4 weights beside f32", served(batch, **INT4)
+    for batch in (1, 8):
+        yield f"served, 9 convolutions, {batch}x3x128x128: int8 beside f32", served_network(batch)
+        yield "int8 beside PyTorch's static int8", served_network(batch, "int8")
     for rows in (100000, 3000000):
         for dtype in (torch.int8, torch.int4):
             name = str(dtype).removeprefix("torch.")

@@ -16,7 +16,7 @@ def wants_derivative(*values: Any) -> bool:
     """Whether a derivative by one of these may be asked for, which requires_grad does not say of tangents, nor of
     the tensors of torch.func's transforms."""
     if is_dynamo_compiling():
-        return wants_gradient(*values) or _are_active()
+        return wants_gradient(*values) or within_torch_func()
     if is_traced():
         return False
     if torch._C._are_functorch_transforms_active():
@@ -24,12 +24,12 @@ def wants_derivative(*values: Any) -> bool:
     return wants_gradient(*values) or has_tangent(*values)
 
 
-def _are_active() -> bool:
-    """Whether any of torch.func's transforms is; known where a graph is made."""
+def within_torch_func() -> bool:
+    """Whether any of torch.func's transforms is active; known where a graph is made."""
     return torch._C._are_functorch_transforms_active()
 
 
-_are_active._dynamo_marked_constant = True  # type: ignore[attr-defined]
+within_torch_func._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _wants_beneath(value: Any) -> bool:

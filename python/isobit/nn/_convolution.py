@@ -17,6 +17,7 @@ from ..ops.linear import linear
 from ..ops.quantized_linear import quantized_linear_codes
 from ..ops.weight_only_linear import weight_only_linear
 from ._convolution_gradient import straight_through
+from ._convolution_of_codes import convolution_of_codes, is_quick
 from ._fake_quantizer import FakeQuantizer
 from ._grouping import Grouping
 from ._linear import Operand, in_groups, product_of
@@ -73,6 +74,8 @@ def integer_convolution(
     x: Tensor, x_scale: Tensor, codes: Tensor, scale: Tensor, bias: Tensor | None, window: Window, dtype: torch.dtype
 ) -> Tensor:
     """The product of patches of int8 codes [N, C, ...] and the codes [O, K] of a weight."""
+    if is_quick(x, codes.shape[1], window):
+        return convolution_of_codes(x, x_scale, codes, scale, bias, window, dtype)
     codes, window = _merged(codes, window)
     scales, x_scale = scale.reshape(-1).expand(codes.shape[0]), x_scale.reshape(1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -74,11 +74,28 @@ class Window(NamedTuple):
 
     def by_torch(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """torch's convolution of a batch, whose bits are torch's."""
-        before, after = self.padding[-2::-2], self.padding[::-2]
-        if before != after:
-            x, before = torch.nn.functional.pad(x, self.padding), (0,) * self.dims
+        x, padding = self.evenly_padded(x)
         convolve = _CONVOLUTIONS[self.dims - 1]
-        return convolve(x, weight, bias, self.stride, before, self.dilation, self.groups)
+        return convolve(x, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+    def evenly_padded(self, x: Tensor) -> tuple[Tensor, tuple[int, ...]]:
+        """x, and the padding of each dimension that torch's convolutions are told: what differs at the ends is there."""
+        before, after = self.padding[-2::-2], self.padding[::-2]
+        if before == after:
+            return x, before
+        return torch.nn.functional.pad(x, self.padding), (0,) * self.dims
+
+    def flat(self) -> Self:
+        """The same of a line, taken for an image of one row."""
+        kernel, stride, dilation = ((1, *extents) for extents in (self.kernel, self.stride, self.dilation))
+        return self._replace(kernel=kernel, stride=stride, padding=(*self.padding, 0, 0), dilation=dilation)
+
+    def positions(self, extents: Sequence[int]) -> list[int]:
+        """How often the kernel fits along each dimension of an image of these extents."""
+        around = zip(self.padding[-2::-2], self.padding[::-2], strict=True)
+        whole = [e + a + b for e, (a, b) in zip(extents, around, strict=True)]
+        each = zip(whole, self.dilation, self.kernel, self.stride, strict=True)
+        return [(e - d * (k - 1) - 1) // s + 1 for e, d, k, s in each]
 
     def thinned(self, x: Tensor) -> tuple[Tensor, Window]:
         """The same convolution of what it meets of x alone, where the kernel is a point: less is copied."""

@@ -100,7 +100,7 @@ class FakeQuantizedConv2d(_FakeQuantizedConv, torch.nn.Conv2d):
     input is (then nothing is copied but patches); within autocast, products of values have autocast's. Gradients are those
     of a convolution of the fake-quantized input and weight: for each place in the kernel that of a linear layer, of
     16-bit types in float32; the input's are added up place by place. They can be differentiated once. Exact convolutions of
-    single channels (groups=in_channels) take several times torch's time.
+    single channels (groups=in_channels) take two to four times torch's time.
     ``served()``, and convert, keep the weight as codes, with the bits of eval mode."""
 
 
