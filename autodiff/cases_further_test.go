@@ -32,7 +32,7 @@ var lossCases = []testCase{
 	{name: "bce_with_logits, positives weighed", op: OpSoftplus, inputs: []data{noise(2, 3), noise(2, 3), positive(3), positive(2, 3)}, f: func(x []dyn) dyn {
 		return x[0].BCEWithLogits(x[1], WithPosWeight(x[2]), WithWeight(x[3]), WithReduction("sum"))
 	}},
-	binaryCase("bce", OpLog, values([]int{2, 2}, 0.3, 0.7, 0.4, 0.6), noise(2, 2), func(x, y dyn) dyn { return x.BCE(y) }),
+	binaryCase("bce", OpBCE, values([]int{2, 2}, 0.3, 0.7, 0.4, 0.6), noise(2, 2), func(x, y dyn) dyn { return x.BCE(y) }),
 	binaryCase("sigmoid_focal", OpSigmoid, noise(2, 3), values([]int{2, 3}, 0, 1, 0.3, 1, 1, 0), func(x, y dyn) dyn { return x.SigmoidFocal(y, 0.25, 2) }),
 	binaryCase("cosine_similarity", OpDiv, noise(2, 3), noise(2, 3), func(x, y dyn) dyn { return x.CosineSimilarity(y, 0, 1e-8) }),
 	binaryCase("cosine_embedding", OpWhere, noise(3, 4), noise(3, 4), func(x, y dyn) dyn { return x.CosineEmbedding(y, ints(x.be, []int64{1, -1, -1}), -0.5) }),

@@ -103,6 +103,7 @@ var cpuKernels = [opCount]func(k *call) error{
 	OpCrossEntropy:     byFloat(crossEntropyOf[float32], crossEntropyOf[float64]),
 	OpCrossEntropyGrad: byFloat(crossEntropyGradOf[float32], crossEntropyGradOf[float64]),
 	OpBCEWithLogits:    byFloat(rows2(16, kernel.BCEWithLogits[float32]), rows2(16, kernel.BCEWithLogits[float64])),
+	OpBCE:              byFloat(rows2(16, kernel.BCE[float32]), rows2(16, kernel.BCE[float64])),
 	OpLSTMGates:        byFloat(lstmGatesOf[float32], lstmGatesOf[float64]),
 	OpLSTMGatesGrad:    byFloat(lstmGatesGradOf[float32], lstmGatesGradOf[float64]),
 	OpLSTMCell:         byFloat(lstmStateOf(kernel.LSTMCell[float32]), lstmStateOf(kernel.LSTMCell[float64])),

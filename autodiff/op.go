@@ -109,6 +109,7 @@ const (
 	OpCrossEntropy     // (logits, labels); Floats[0] is the smoothing
 	OpCrossEntropyGrad // (logits, labels, gradient)
 	OpBCEWithLogits    // (logits, target), of each element
+	OpBCE              // (probabilities, target), of each element
 	OpLSTMGates        // (gates): the sigmoids and the tanh
 	OpLSTMGatesGrad    // (gradient, what they are)
 	OpLSTMCell         // (gates, c), to the next c

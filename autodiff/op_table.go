@@ -127,6 +127,7 @@ var ops = [opCount]opDef{
 	OpCrossEntropy:     {name: "cross_entropy", in: inputs("logits labels"), infer: crossEntropy},
 	OpCrossEntropyGrad: {name: "cross_entropy_grad", in: inputs("logits labels gradient"), infer: crossEntropyGrad},
 	OpBCEWithLogits:    {name: "bce_with_logits", in: inputs("logits target"), infer: pair, floats: true, cheap: true},
+	OpBCE:              {name: "bce", in: inputs("probabilities target"), infer: pair, floats: true, cheap: true},
 	OpLSTMGates:        {name: "lstm_gates", in: inputs("gates"), infer: lstmGates, floats: true, cheap: true},
 	OpLSTMGatesGrad:    {name: "lstm_gates_grad", in: inputs("gradient gates"), infer: lstmGates, floats: true, cheap: true},
 	OpLSTMCell:         {name: "lstm_cell", in: inputs("gates c"), infer: lstmState, floats: true, cheap: true},
