@@ -147,6 +147,7 @@ type Window struct {
 	Dilation [2]int // of a convolution: the step between the elements of its kernel
 	Groups   int    // of a convolution: parts of the channels that do not mix
 	NoPad    bool   // an average leaves the padding out of its count
+	CeilMode bool   // of pooling: the last window may reach beyond the padding, if it begins before it
 	// OutputPad, of a transposed convolution, is how many lines and columns more its result has.
 	OutputPad [2]int
 }
