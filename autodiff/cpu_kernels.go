@@ -137,6 +137,7 @@ var cpuKernels = [opCount]func(k *call) error{
 	OpSliceAddInPlace: byFloat(sliceAddInPlace[float32], sliceAddInPlace[float64]),
 	OpSGD:             byFloat(sgd[float32], sgd[float64]),
 	OpAdam:            byFloat(adam[float32], adam[float64]),
+	OpStep:            byFloat(stepBy(kernel.Steps[float32]()), stepBy(kernel.Steps[float64]())),
 }
 
 func unsupported(k *call) error {

@@ -21,7 +21,7 @@ func TestInferRefuses(t *testing.T) {
 	window := func(kh, kw int) *Attr { return &Attr{Window: Window{Kernel: [2]int{kh, kw}}} }
 	groups := func(n int) *Attr { return &Attr{Window: Window{Groups: n}} }
 	bounds := func(d tensor.DType, lo, hi float64) *Attr {
-		return &Attr{DType: d, Shape: []int64{2}, Floats: [6]float64{lo, hi}}
+		return &Attr{DType: d, Shape: []int64{2}, Floats: [10]float64{lo, hi}}
 	}
 	for _, c := range []struct {
 		op   Op

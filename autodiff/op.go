@@ -142,7 +142,8 @@ const (
 	OpSliceAddInPlace // (x, part): adds to what Slice would take; Starts, Steps
 	OpCopyInPlace     // (x, y)
 	OpSGD             // (parameter, gradient, momentum?)
-	OpAdam            // (parameter, gradient, first moment, second moment)
+	OpAdam            // (parameter, gradient, first moment, second moment, the largest of the latter?)
+	OpStep            // (parameter, gradient, memories): Mode is one of other optimizers, whose numbers are Floats
 	opCount
 )
 

@@ -160,5 +160,6 @@ var ops = [opCount]opDef{
 	OpSliceAddInPlace: {name: "slice_add_", in: inputs("x part"), infer: sliceAdd, inPlace: true, part: true},
 	OpCopyInPlace:     {name: "copy_", in: inputs("x y"), infer: inPlace, inPlace: true, moves: true},
 	OpSGD:             {name: "sgd_", in: inputs("parameter gradient momentum?"), infer: update, inPlace: true},
-	OpAdam:            {name: "adam_", in: inputs("parameter gradient first_moment second_moment"), infer: update, inPlace: true},
+	OpAdam:            {name: "adam_", in: inputs("parameter gradient first_moment second_moment largest?"), infer: update, inPlace: true},
+	OpStep:            {name: "step_", in: inputs("parameter gradient first_memory second_memory? third_memory?"), infer: stepOf, inPlace: true},
 }
