@@ -48,7 +48,7 @@ func (o *Outputs) first() int {
 // Inputs are checked by the backend: errors name the operation, what came and
 // what was wanted. An absent optional input is nil. A Backend is safe for use
 // by many goroutines at once, and an operation never changes its inputs: only
-// OpSGD, OpAdam and those named InPlace change their first one.
+// OpSGD, OpAdam, OpStep and those named InPlace change their first one.
 type Backend interface {
 	// Name says what the backend is, such as "cpu".
 	Name() string
@@ -147,6 +147,7 @@ type Window struct {
 	Dilation [2]int // of a convolution: the step between the elements of its kernel
 	Groups   int    // of a convolution: parts of the channels that do not mix
 	NoPad    bool   // an average leaves the padding out of its count
+	CeilMode bool   // of pooling: the last window may reach beyond the padding, if it begins before it
 	// OutputPad, of a transposed convolution, is how many lines and columns more its result has.
 	OutputPad [2]int
 }
@@ -158,7 +159,7 @@ type Attr struct {
 	Shape        []int64      // of the result
 	Starts       []int        // of a slice, for each dimension
 	Steps        []int        // of a slice, likewise
-	Floats       [6]float64   // numbers
+	Floats       [10]float64  // numbers
 	Seed         uint64       // of random numbers
 	DType        tensor.DType // of the result
 	KeepDim      bool         // a reduction leaves extents of 1
@@ -172,7 +173,7 @@ type Attr struct {
 	TransB       bool         // the second is
 	Window       Window
 	Scheme       *Scheme
-	Mode         string  // of GridSample and EmbeddingBag
+	Mode         string  // of GridSample, EmbeddingBag and Step
 	Padding      string  // of GridSample
 	PaddingIdx   *int64  // of Embedding and EmbeddingBag: the row of indices that do not count; nil: none
 	LastOffset   bool    // of EmbeddingBag: the offsets end with where the last bag does

@@ -104,7 +104,7 @@ func (b *backward) seed(x *variable, o backwardOptions) (Value, error) {
 	if info.bytes() != info.DType.Size() && !o.sum {
 		return nil, fmt.Errorf("%v has not one element: differentiate its Sum, or pass WithSum or WithSeed", x)
 	}
-	out, err := b.e.inner.Run(OpFill, &Attr{DType: info.DType, Shape: info.Shape, Floats: [6]float64{1}})
+	out, err := b.e.inner.Run(OpFill, &Attr{DType: info.DType, Shape: info.Shape, Floats: [10]float64{1}})
 	return out[0], err
 }
 

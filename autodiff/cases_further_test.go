@@ -32,7 +32,7 @@ var lossCases = []testCase{
 	{name: "bce_with_logits, positives weighed", op: OpSoftplus, inputs: []data{noise(2, 3), noise(2, 3), positive(3), positive(2, 3)}, f: func(x []dyn) dyn {
 		return x[0].BCEWithLogits(x[1], WithPosWeight(x[2]), WithWeight(x[3]), WithReduction("sum"))
 	}},
-	binaryCase("bce", OpLog, values([]int{2, 2}, 0.3, 0.7, 0.4, 0.6), noise(2, 2), func(x, y dyn) dyn { return x.BCE(y) }),
+	binaryCase("bce", OpBCE, values([]int{2, 2}, 0.3, 0.7, 0.4, 0.6), noise(2, 2), func(x, y dyn) dyn { return x.BCE(y) }),
 	binaryCase("sigmoid_focal", OpSigmoid, noise(2, 3), values([]int{2, 3}, 0, 1, 0.3, 1, 1, 0), func(x, y dyn) dyn { return x.SigmoidFocal(y, 0.25, 2) }),
 	binaryCase("cosine_similarity", OpDiv, noise(2, 3), noise(2, 3), func(x, y dyn) dyn { return x.CosineSimilarity(y, 0, 1e-8) }),
 	binaryCase("cosine_embedding", OpWhere, noise(3, 4), noise(3, 4), func(x, y dyn) dyn { return x.CosineEmbedding(y, ints(x.be, []int64{1, -1, -1}), -0.5) }),
@@ -91,6 +91,12 @@ var furtherCases = []testCase{
 	}),
 	unaryCase("avg_pool3d", OpAvgPool2d, noise(1, 3, 4, 3), func(x dyn) dyn {
 		return x.AvgPool3d(Window3d{Kernel: [3]int{2, 2, 3}, Stride: [3]int{1, 2, 1}, Pad: [3]int{1, 0, 1}})
+	}),
+	unaryCase("max_pool2d beyond the padding", OpMaxPool2d, noise(1, 5, 4), func(x dyn) dyn {
+		return x.MaxPool2d(Window{Kernel: [2]int{2, 3}, Stride: [2]int{2, 2}, CeilMode: true})
+	}),
+	unaryCase("avg_pool2d beyond the padding", OpAvgPool2d, noise(1, 5, 4), func(x dyn) dyn {
+		return x.AvgPool2d(Window{Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}, Pad: [2]int{0, 1}, CeilMode: true})
 	}),
 	unaryCase("adaptive_avg_pool", OpSum, noise(1, 5, 3), func(x dyn) dyn { return x.AdaptiveAvgPool(3, 1) }),
 	unaryCase("adaptive_max_pool", OpMax, noise(1, 5, 2), func(x dyn) dyn { return x.AdaptiveMaxPool(3, 3) }),

@@ -8,12 +8,13 @@ type Window1d struct {
 	Dilation  int  // of a convolution: the step between the elements of its kernel
 	Groups    int  // of a convolution: parts of the channels that do not mix
 	NoPad     bool // an average leaves the padding out of its count
+	CeilMode  bool // of pooling: see Window
 	OutputPad int  // of a transposed convolution: how many columns more its result has
 }
 
 // plane is the window in images of one line.
 func (w Window1d) plane() Window {
-	p := Window{Stride: [2]int{1, w.Stride}, Pad: [2]int{0, w.Pad}, Dilation: [2]int{1, w.Dilation}, Groups: w.Groups, NoPad: w.NoPad, OutputPad: [2]int{0, w.OutputPad}}
+	p := Window{Stride: [2]int{1, w.Stride}, Pad: [2]int{0, w.Pad}, Dilation: [2]int{1, w.Dilation}, Groups: w.Groups, NoPad: w.NoPad, CeilMode: w.CeilMode, OutputPad: [2]int{0, w.OutputPad}}
 	if w.Kernel != 0 {
 		p.Kernel = [2]int{1, w.Kernel}
 	}

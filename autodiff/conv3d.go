@@ -10,6 +10,7 @@ type Window3d struct {
 	Dilation  [3]int // of a convolution: the step between the elements of its kernel
 	Groups    int    // of a convolution: parts of the channels that do not mix
 	NoPad     bool   // an average leaves the padding out of its count
+	CeilMode  bool   // of pooling: see Window
 	OutputPad [3]int // of a transposed convolution: how many planes, lines and columns more its result has
 }
 
@@ -28,7 +29,7 @@ func (w Window3d) depth() Window {
 func (w Window3d) window(i, j int) Window {
 	return Window{
 		Kernel: [2]int{w.Kernel[i], w.Kernel[j]}, Stride: [2]int{w.Stride[i], w.Stride[j]}, Pad: [2]int{w.Pad[i], w.Pad[j]},
-		Dilation: [2]int{w.Dilation[i], w.Dilation[j]}, Groups: w.Groups, NoPad: w.NoPad, OutputPad: [2]int{w.OutputPad[i], w.OutputPad[j]},
+		Dilation: [2]int{w.Dilation[i], w.Dilation[j]}, Groups: w.Groups, NoPad: w.NoPad, CeilMode: w.CeilMode, OutputPad: [2]int{w.OutputPad[i], w.OutputPad[j]},
 	}
 }
 

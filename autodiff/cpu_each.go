@@ -73,7 +73,7 @@ func addInPlace[T kernel.Float](k *call) error {
 
 // sgd follows PyTorch: momentum * v + g, Nesterov's variant too.
 func sgd[T kernel.Float](k *call) error {
-	o := kernel.SGD[T]{Rate: T(k.at.Floats[0]), Momentum: T(k.at.Floats[1]), Decay: T(k.at.Floats[2]), Nesterov: k.at.Nesterov}
+	o := kernel.SGD[T]{Rate: T(k.at.Floats[0]), Momentum: T(k.at.Floats[1]), Decay: T(k.at.Floats[2]), Share: T(1 - k.at.Floats[3]), Nesterov: k.at.Nesterov}
 	p, g, v := elements[T](k.in[0]), elements[T](k.in[1]), elements[T](k.in[2])
 	k.t.For(len(p), 2, 64, func(lo, hi int) {
 		switch {
@@ -101,7 +101,34 @@ func adam[T kernel.Float](k *call) error {
 	if k.at.Decoupled {
 		o.Keep, o.Decay = T(1-float64(a[0]*a[4])), 0
 	}
-	p, g, m, v := elements[T](k.in[0]), elements[T](k.in[1]), elements[T](k.in[2]), elements[T](k.in[3])
-	k.t.For(len(p), 8, 64, func(lo, hi int) { o.Step(p[lo:hi], g[lo:hi], m[lo:hi], v[lo:hi]) })
+	p, g, m, v, most := elements[T](k.in[0]), elements[T](k.in[1]), elements[T](k.in[2]), elements[T](k.in[3]), elements[T](k.in[4])
+	k.t.For(len(p), 8, 64, func(lo, hi int) {
+		if most != nil {
+			o.StepMost(p[lo:hi], g[lo:hi], m[lo:hi], v[lo:hi], most[lo:hi])
+		} else {
+			o.Step(p[lo:hi], g[lo:hi], m[lo:hi], v[lo:hi])
+		}
+	})
 	return nil
+}
+
+// stepBy takes the loop of an optimizer.
+func stepBy[T kernel.Float](steps map[string]kernel.Step[T]) loop {
+	return func(k *call) error {
+		var n kernel.Numbers[T]
+		for i, v := range k.at.Floats {
+			n[i] = T(v)
+		}
+		step, p, g := steps[k.at.Mode], elements[T](k.in[0]), elements[T](k.in[1])
+		k.t.For(len(p), 8, 64, func(lo, hi int) {
+			var memories [3][]T
+			for i := range memories {
+				if m := elements[T](k.in[2+i]); m != nil {
+					memories[i] = m[lo:hi]
+				}
+			}
+			step(&n, p[lo:hi], g[lo:hi], memories[0], memories[1], memories[2])
+		})
+		return nil
+	}
 }

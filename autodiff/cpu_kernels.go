@@ -103,6 +103,7 @@ var cpuKernels = [opCount]func(k *call) error{
 	OpCrossEntropy:     byFloat(crossEntropyOf[float32], crossEntropyOf[float64]),
 	OpCrossEntropyGrad: byFloat(crossEntropyGradOf[float32], crossEntropyGradOf[float64]),
 	OpBCEWithLogits:    byFloat(rows2(16, kernel.BCEWithLogits[float32]), rows2(16, kernel.BCEWithLogits[float64])),
+	OpBCE:              byFloat(rows2(16, kernel.BCE[float32]), rows2(16, kernel.BCE[float64])),
 	OpLSTMGates:        byFloat(lstmGatesOf[float32], lstmGatesOf[float64]),
 	OpLSTMGatesGrad:    byFloat(lstmGatesGradOf[float32], lstmGatesGradOf[float64]),
 	OpLSTMCell:         byFloat(lstmStateOf(kernel.LSTMCell[float32]), lstmStateOf(kernel.LSTMCell[float64])),
@@ -136,6 +137,7 @@ var cpuKernels = [opCount]func(k *call) error{
 	OpSliceAddInPlace: byFloat(sliceAddInPlace[float32], sliceAddInPlace[float64]),
 	OpSGD:             byFloat(sgd[float32], sgd[float64]),
 	OpAdam:            byFloat(adam[float32], adam[float64]),
+	OpStep:            byFloat(stepBy(kernel.Steps[float32]()), stepBy(kernel.Steps[float64]())),
 }
 
 func unsupported(k *call) error {

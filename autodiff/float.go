@@ -38,18 +38,18 @@ func Zeros[B Backend](be B, shape ...int) Float[B] { return Full(be, 0, shape...
 func Ones[B Backend](be B, shape ...int) Float[B] { return Full(be, 1, shape...) }
 
 func fill[B Backend](be B, d tensor.DType, v float64, shape []int64) Tensor[B] {
-	return create1(be, OpFill, &Attr{DType: d, Shape: shape, Floats: [6]float64{v}})
+	return create1(be, OpFill, &Attr{DType: d, Shape: shape, Floats: [10]float64{v}})
 }
 
 // Uniform makes random f32 numbers in [lo, hi). A seed names the same numbers
 // on every machine; use another one for every tensor.
 func Uniform[B Backend](be B, seed uint64, lo, hi float64, shape ...int) Float[B] {
-	return Float[B]{create1(be, OpUniform, &Attr{DType: tensor.F32, Shape: wide(shape), Seed: seed, Floats: [6]float64{lo, hi}})}
+	return Float[B]{create1(be, OpUniform, &Attr{DType: tensor.F32, Shape: wide(shape), Seed: seed, Floats: [10]float64{lo, hi}})}
 }
 
 // Normal makes normally distributed f32 numbers; see Uniform for the seed.
 func Normal[B Backend](be B, seed uint64, mean, std float64, shape ...int) Float[B] {
-	return Float[B]{create1(be, OpNormal, &Attr{DType: tensor.F32, Shape: wide(shape), Seed: seed, Floats: [6]float64{mean, std}})}
+	return Float[B]{create1(be, OpNormal, &Attr{DType: tensor.F32, Shape: wide(shape), Seed: seed, Floats: [10]float64{mean, std}})}
 }
 
 // Float64s copies the elements out, widened.
@@ -151,7 +151,7 @@ func (x Float[B]) DivScalar(v float64) Float[B] { return x.number(OpDiv, v) }
 
 // PowScalar returns x to the power v. Whole powers up to 64 are products.
 func (x Float[B]) PowScalar(v float64) Float[B] {
-	return Float[B]{x.run(OpPowScalar, &Attr{Floats: [6]float64{v}})}
+	return Float[B]{x.run(OpPowScalar, &Attr{Floats: [10]float64{v}})}
 }
 
 // Recip returns 1 / x.
@@ -217,7 +217,7 @@ func (x Float[B]) Round() Float[B] { return x.op1(OpRound) }
 
 // Clamp limits x to [lo, hi]; the gradient passes at the bounds.
 func (x Float[B]) Clamp(lo, hi float64) Float[B] {
-	return Float[B]{x.run(OpClamp, &Attr{Floats: [6]float64{lo, hi}})}
+	return Float[B]{x.run(OpClamp, &Attr{Floats: [10]float64{lo, hi}})}
 }
 
 // Cast converts to another type of float, rounding to nearest, ties to even.

@@ -65,7 +65,7 @@ func (x Float[B]) perChannel(rank int) Float[B] {
 const aroundMean, aroundZero = false, true
 
 func (x Float[B]) normalize(eps float64, around bool) Float[B] {
-	return Float[B]{x.run(OpNormalize, &Attr{Floats: [6]float64{eps}, AroundZero: around})}
+	return Float[B]{x.run(OpNormalize, &Attr{Floats: [10]float64{eps}, AroundZero: around})}
 }
 
 func (x Float[B]) scaled(weight, bias Float[B]) Float[B] {

@@ -54,7 +54,7 @@ func (c *testCase) result(x []dyn, be Backend) dyn {
 	if y.Err() != nil {
 		return y
 	}
-	w := dyn{create1[Backend](be, OpUniform, &Attr{DType: y.DType(), Shape: y.v.Shape(), Seed: 99, Floats: [6]float64{0.5, 1.5}})}
+	w := dyn{create1[Backend](be, OpUniform, &Attr{DType: y.DType(), Shape: y.v.Shape(), Seed: 99, Floats: [10]float64{0.5, 1.5}})}
 	return y.Mul(w).Sum()
 }
 
@@ -142,7 +142,7 @@ func TestGradients(t *testing.T) {
 			}
 			if c.want != nil {
 				// Undo the weights of the loss.
-				w, _ := dyn{create1[Backend](cpu, OpUniform, &Attr{DType: tensor.F64, Shape: []int64{int64(len(grads[0]))}, Seed: 99, Floats: [6]float64{0.5, 1.5}})}.Float64s()
+				w, _ := dyn{create1[Backend](cpu, OpUniform, &Attr{DType: tensor.F64, Shape: []int64{int64(len(grads[0]))}, Seed: 99, Floats: [10]float64{0.5, 1.5}})}.Float64s()
 				if c.name == "fake_quantize per channel, scale" || c.name == "max of equals" || c.name == "prod with zeros" {
 					return // see TestWeightedKinks
 				}

@@ -127,6 +127,23 @@ func (w *Window) pool(x, y []int64) *kernel.Pool {
 	}
 }
 
+// pooled returns how many windows of pooling there are along one dimension, less than 1 where none is.
+func (w *Window) pooled(in int64, i int) int64 {
+	if !w.CeilMode {
+		return places(in, int64(w.Kernel[i]), w, i)
+	}
+	pad, stride := int64(w.Pad[i]), int64(w.Stride[i])
+	room := in + 2*pad - int64(w.Kernel[i]) + stride - 1
+	if room < 0 {
+		return -1
+	}
+	n := room/stride + 1
+	if (n-1)*stride >= in+pad { // the last would begin in the padding on the right
+		n--
+	}
+	return n
+}
+
 // What pool2d has for results.
 const valuesAlone, withPositions = false, true
 
@@ -141,7 +158,7 @@ func pool2d(positions bool) infer {
 		if r < 2 || w.Dilation != [2]int{1, 1} || w.Kernel[0] < 1 || w.Kernel[1] < 1 || 2*w.Pad[0] > w.Kernel[0] || 2*w.Pad[1] > w.Kernel[1] {
 			return fail("x is %v and the window %+v; want [..., h, w], a kernel, no dilation and padding of at most half the kernel", in[0], *w)
 		}
-		h, wd := places(x[r-2], int64(w.Kernel[0]), w, 0), places(x[r-1], int64(w.Kernel[1]), w, 1)
+		h, wd := w.pooled(x[r-2], 0), w.pooled(x[r-1], 1)
 		if h < 1 || wd < 1 || x[r-2] < 1 || x[r-1] < 1 {
 			return fail("x is %v, smaller than the window %s", in[0], tensor.ShapeText([]int64{int64(w.Kernel[0]), int64(w.Kernel[1])}))
 		}

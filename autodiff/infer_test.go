@@ -21,7 +21,7 @@ func TestInferRefuses(t *testing.T) {
 	window := func(kh, kw int) *Attr { return &Attr{Window: Window{Kernel: [2]int{kh, kw}}} }
 	groups := func(n int) *Attr { return &Attr{Window: Window{Groups: n}} }
 	bounds := func(d tensor.DType, lo, hi float64) *Attr {
-		return &Attr{DType: d, Shape: []int64{2}, Floats: [6]float64{lo, hi}}
+		return &Attr{DType: d, Shape: []int64{2}, Floats: [10]float64{lo, hi}}
 	}
 	for _, c := range []struct {
 		op   Op
@@ -149,4 +149,18 @@ func TestInferGives(t *testing.T) {
 	_, err = OpPermute.Infer(at, []Info{f(2, 3)})
 	require.NoError(t, err)
 	require.Equal(t, Attr{Shape: []int64{3, 2}, Axes: []int{1, 0}}, *at)
+}
+
+// TestCeilMode compares how many windows there are with PyTorch's numbers.
+func TestCeilMode(t *testing.T) {
+	for _, c := range []struct{ in, kernel, stride, pad, want int }{
+		{7, 3, 2, 1, 4}, {8, 3, 2, 1, 5}, {5, 2, 2, 0, 3}, {2, 3, 2, 0, 1}, {5, 2, 3, 1, 2}, {6, 2, 4, 1, 2}, {9, 4, 5, 2, 3}, {1, 1, 3, 0, 1}, {4, 2, 5, 0, 1}, {3, 4, 1, 2, 4},
+		{2, 4, 3, 0, 1},
+	} {
+		be := NewCPUThreads(1)
+		w := Window1d{Kernel: c.kernel, Stride: c.stride, Pad: c.pad, CeilMode: true}
+		require.Equal(t, []int{c.want}, Ones(be, c.in).MaxPool1d(w).Shape(), "%+v", c)
+		require.Equal(t, []int{c.want}, Ones(be, c.in).AvgPool1d(w).Shape(), "%+v", c)
+	}
+	require.ErrorContains(t, Ones(NewCPUThreads(1), 1).MaxPool1d(Window1d{Kernel: 4, Stride: 3, CeilMode: true}).Err(), "smaller than the window [1, 4]")
 }

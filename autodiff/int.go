@@ -25,7 +25,7 @@ func IntView[B Backend](be B, v tensor.View) Int[B] {
 
 // Arange makes the i64 numbers start, start+step, ... of a length.
 func Arange[B Backend](be B, start, step, length int) Int[B] {
-	return Int[B]{create1(be, OpArange, &Attr{DType: tensor.I64, Shape: []int64{int64(length)}, Floats: [6]float64{float64(start), float64(step)}, Starts: []int{start}, Steps: []int{step}})}
+	return Int[B]{create1(be, OpArange, &Attr{DType: tensor.I64, Shape: []int64{int64(length)}, Floats: [10]float64{float64(start), float64(step)}, Starts: []int{start}, Steps: []int{step}})}
 }
 
 // Int64s copies the elements out.

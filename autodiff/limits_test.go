@@ -116,7 +116,7 @@ func TestSharing(t *testing.T) {
 func TestWholeNumbersAreLimited(t *testing.T) {
 	be := NewCPUThreads(1)
 	filled := func(d tensor.DType, v float64) string {
-		out, err := be.Run(OpFill, &Attr{DType: d, Shape: []int64{1}, Floats: [6]float64{v}})
+		out, err := be.Run(OpFill, &Attr{DType: d, Shape: []int64{1}, Floats: [10]float64{v}})
 		require.NoError(t, err)
 		view, err := be.View(out[0])
 		require.NoError(t, err)

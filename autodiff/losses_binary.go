@@ -25,8 +25,9 @@ func (x Float[B]) opposite(keep func(Float[B]) Float[B]) Float[B] {
 	return keep(keep(x.Neg()).AddScalar(1))
 }
 
-// BCE is BCEWithLogits of probabilities x, whose logarithms are taken for -100 at least. Where x is 0 or 1, a logarithm that
-// is less has the gradient 0 (PyTorch's is as large as 1e12): BCEWithLogits, which knows the logits, is better.
+// BCE is BCEWithLogits of probabilities x, whose logarithms are taken for -100 at least. As in PyTorch, its gradient divides by
+// x * (1-x), or 1e-12 where that is less: at 0 and 1 it is finite, but may be as large as 1e12. BCEWithLogits, which knows the
+// logits, is better.
 func (x Float[B]) BCE(target Float[B], options ...LossOption) Float[B] {
 	if x.Err() == nil {
 		low, high := x.LessScalar(0), x.GreaterScalar(1)
@@ -42,15 +43,25 @@ func (x Float[B]) BCE(target Float[B], options ...LossOption) Float[B] {
 			return Float[B]{failed(x.be, "bce: %d elements of x of %v are below 0 or above 1; want probabilities", n, x)}
 		}
 	}
-	return x.pairLoss("bce", target, options, []string{"WithWeight"}, func(x, y Float[B], _ *lossOptions, keep func(Float[B]) Float[B]) Float[B] {
-		log := func(p Float[B]) Float[B] {
-			none := p.EqualScalar(0)
-			defer none.Release()
-			return keep(keep(keep(keep(p.MaskFill(none, 1)).Log()).MaskFill(none, -100)).Clamp(-100, math.Inf(1)))
-		}
-		yes, no := keep(y.Mul(log(x))), keep(y.opposite(keep).Mul(log(x.opposite(keep))))
-		return keep(yes.Add(no)).Neg()
+	return x.pairLoss("bce", target, options, []string{"WithWeight"}, func(x, y Float[B], _ *lossOptions, _ func(Float[B]) Float[B]) Float[B] {
+		return x.op2(OpBCE, y)
 	})
+}
+
+// bceProbability is the gradient of the probabilities of a BCE, which is finite where they are 0 or 1.
+func bceProbability(c *ctx) dyn {
+	x, y := c.in(0), c.in(1)
+	return c.g.Mul(x.Sub(y)).Div(x.Neg().AddScalar(1).Mul(x).Clamp(1e-12, math.Inf(1)))
+}
+
+// bceTarget is that of its target. What stands for the logarithm of 0 is a constant, so that second derivatives are finite, too.
+func bceTarget(c *ctx) dyn {
+	log := func(p dyn, f func(dyn) dyn, at float64) dyn {
+		none := c.in(0).EqualScalar(at)
+		return f(p.MaskFill(none, 0.5)).MaskFill(none, -100).Clamp(-100, math.Inf(1))
+	}
+	x := c.in(0)
+	return c.g.Mul(log(x.Neg(), dyn.Log1p, 1).Sub(log(x, dyn.Log, 0)))
 }
 
 // SigmoidFocal is the binary cross entropy of the sigmoid p of x, multiplied by (1-q)^gamma, where q is p for targets of 1 and

@@ -16,7 +16,7 @@ func (x Float[B]) CrossEntropy(labels Int[B], smoothing float64, options ...Loss
 		return Float[B]{failed(x.be, "%s: the label smoothing is %v; want 0 to 1", name, smoothing)}
 	}
 	if len(options) == 0 && x.Rank() == 2 && labels.Len() > 0 && !labels.has(-100) {
-		return Float[B]{x.run(OpCrossEntropy, &Attr{Floats: [6]float64{smoothing}}, labels.Tensor)}
+		return Float[B]{x.run(OpCrossEntropy, &Attr{Floats: [10]float64{smoothing}}, labels.Tensor)}
 	}
 	return x.classLoss(name, labels, options, smoothing, func(x Float[B], axis int) Float[B] { return x.LogSoftmax(axis) })
 }

@@ -83,3 +83,26 @@ func TestLossesNameTheirTensors(t *testing.T) {
 		require.ErrorContains(t, y.Err(), want)
 	}
 }
+
+// Probabilities of exactly 0 and 1 have PyTorch's gradients, which are huge where the answer is wrong.
+func TestBCEAtZeroAndOne(t *testing.T) {
+	ad := over(None{})
+	x := leaf(ad, []float64{0, 1, 1, 0, 1e-50, 0.3, 1 - 0x1p-53})
+	y := leaf(ad, []float64{1, 1, 0, 0, 1, 0.25, 0})
+	each := x.BCE(y, WithReduction("none"))
+	require.InDeltaSlice(t, []float64{100, 0, 100, 0, 100, 0.5685, 36.7368}, list(t, ad.Inner(each)), 1e-4)
+	all := grads(t, ad, each, x, y)
+	require.InEpsilonSlice(t, []float64{-1e12, 1e12, -1e12, 0.05 / 0.21, 1e12}, []float64{all[0][0], all[0][2], all[0][4], all[0][5], all[0][6]}, 1e-15)
+	require.Equal(t, []float64{0, 0}, []float64{all[0][1], all[0][3]})
+	require.InDeltaSlice(t, []float64{100, -100, -100, 100, 100, math.Log(7.0 / 3), -36.7368}, all[1], 1e-4)
+
+	outer := New(ad, None{})
+	z := outer.FromInner(x).Reshape(-1)
+	z = outer.Track(z)
+	g, err := outer.Backward(z.BCE(outer.FromInner(y), WithReduction("none")), WithSum())
+	require.NoError(t, err)
+	dz, _ := outer.Grad(z, g)
+	for _, v := range grads(t, ad, dz, x)[0] {
+		require.False(t, math.IsNaN(v) || math.IsInf(v, 0))
+	}
+}

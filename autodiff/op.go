@@ -109,6 +109,7 @@ const (
 	OpCrossEntropy     // (logits, labels); Floats[0] is the smoothing
 	OpCrossEntropyGrad // (logits, labels, gradient)
 	OpBCEWithLogits    // (logits, target), of each element
+	OpBCE              // (probabilities, target), of each element
 	OpLSTMGates        // (gates): the sigmoids and the tanh
 	OpLSTMGatesGrad    // (gradient, what they are)
 	OpLSTMCell         // (gates, c), to the next c
@@ -141,7 +142,8 @@ const (
 	OpSliceAddInPlace // (x, part): adds to what Slice would take; Starts, Steps
 	OpCopyInPlace     // (x, y)
 	OpSGD             // (parameter, gradient, momentum?)
-	OpAdam            // (parameter, gradient, first moment, second moment)
+	OpAdam            // (parameter, gradient, first moment, second moment, the largest of the latter?)
+	OpStep            // (parameter, gradient, memories): Mode is one of other optimizers, whose numbers are Floats
 	opCount
 )
 

@@ -127,6 +127,7 @@ var ops = [opCount]opDef{
 	OpCrossEntropy:     {name: "cross_entropy", in: inputs("logits labels"), infer: crossEntropy},
 	OpCrossEntropyGrad: {name: "cross_entropy_grad", in: inputs("logits labels gradient"), infer: crossEntropyGrad},
 	OpBCEWithLogits:    {name: "bce_with_logits", in: inputs("logits target"), infer: pair, floats: true, cheap: true},
+	OpBCE:              {name: "bce", in: inputs("probabilities target"), infer: pair, floats: true, cheap: true},
 	OpLSTMGates:        {name: "lstm_gates", in: inputs("gates"), infer: lstmGates, floats: true, cheap: true},
 	OpLSTMGatesGrad:    {name: "lstm_gates_grad", in: inputs("gradient gates"), infer: lstmGates, floats: true, cheap: true},
 	OpLSTMCell:         {name: "lstm_cell", in: inputs("gates c"), infer: lstmState, floats: true, cheap: true},
@@ -159,5 +160,6 @@ var ops = [opCount]opDef{
 	OpSliceAddInPlace: {name: "slice_add_", in: inputs("x part"), infer: sliceAdd, inPlace: true, part: true},
 	OpCopyInPlace:     {name: "copy_", in: inputs("x y"), infer: inPlace, inPlace: true, moves: true},
 	OpSGD:             {name: "sgd_", in: inputs("parameter gradient momentum?"), infer: update, inPlace: true},
-	OpAdam:            {name: "adam_", in: inputs("parameter gradient first_moment second_moment"), infer: update, inPlace: true},
+	OpAdam:            {name: "adam_", in: inputs("parameter gradient first_moment second_moment largest?"), infer: update, inPlace: true},
+	OpStep:            {name: "step_", in: inputs("parameter gradient first_memory second_memory? third_memory?"), infer: stepOf, inPlace: true},
 }

@@ -70,26 +70,31 @@ func (g *Gradients[B]) absent() bool { return g == nil || g.g == nil }
 type SGD struct {
 	Rate        float64
 	Momentum    float64 // 0: none
+	Dampening   float64 // what the momentum takes less of each gradient after the first, as a part of it
 	WeightDecay float64 // times the parameter, added to the gradient
 	Nesterov    bool    // step along the momentum that is to come
+	Maximize    bool    // climb
 	state       state
 }
 
 // Step changes the parameters.
 func (o *SGD) Step(p Parameters, g GradientSet) error {
-	if o.Nesterov && o.Momentum == 0 {
-		return fmt.Errorf("autodiff: SGD: Nesterov needs a momentum")
+	if o.Nesterov && (o.Momentum == 0 || o.Dampening != 0) {
+		return fmt.Errorf("autodiff: SGD: Nesterov needs a momentum, and no dampening")
 	}
 	if err := checkNumbers("SGD", number{"Rate", o.Rate, inf}, number{"Momentum", o.Momentum, inf}, number{"WeightDecay", o.WeightDecay, inf}); err != nil {
 		return err
 	}
-	count := 0
-	if o.Momentum != 0 {
-		count = 1
+	if math.IsNaN(o.Dampening) {
+		return fmt.Errorf("autodiff: SGD: Dampening is NaN; want a number")
 	}
-	return o.state.step(p, g, OpSGD, count, func(int) *Attr {
-		return &Attr{Floats: [6]float64{o.Rate, o.Momentum, o.WeightDecay}, Nesterov: o.Nesterov}
-	})
+	return o.state.step(p, g, descent{op: OpSGD, maximize: o.Maximize, needs: []bool{o.Momentum != 0}, at: func(_ int, fresh bool) *Attr {
+		at := &Attr{Floats: [10]float64{o.Rate, o.Momentum, o.WeightDecay, o.Dampening}, Nesterov: o.Nesterov}
+		if fresh {
+			at.Floats[3] = 0
+		}
+		return at
+	}})
 }
 
 // number is a setting of an optimizer, from 0 up to a limit that is not in it.
@@ -118,6 +123,8 @@ type Adam struct {
 	Beta1, Beta2 float64 // of the running means of the gradient and of its square
 	Eps          float64 // added to the root of the latter
 	WeightDecay  float64
+	AMSGrad      bool // take the largest mean of squares so far
+	Maximize     bool // climb
 	state        state
 }
 
@@ -147,9 +154,9 @@ func (o *Adam) step(p Parameters, g GradientSet, decoupled bool) error {
 	if err := checkNumbers(of, number{"Rate", o.Rate, inf}, number{"Beta1", b1, 1}, number{"Beta2", b2, 1}, number{"Eps", eps, inf}, number{"WeightDecay", o.WeightDecay, inf}); err != nil {
 		return err
 	}
-	return o.state.step(p, g, OpAdam, 2, func(step int) *Attr {
-		return &Attr{Floats: [6]float64{o.Rate, b1, b2, eps, o.WeightDecay, float64(step)}, Decoupled: decoupled}
-	})
+	return o.state.step(p, g, descent{op: OpAdam, maximize: o.Maximize, needs: []bool{true, true, o.AMSGrad}, at: func(step int, _ bool) *Attr {
+		return &Attr{Floats: [10]float64{o.Rate, b1, b2, eps, o.WeightDecay, float64(step)}, Decoupled: decoupled}
+	}})
 }
 
 func orDefault(v, def float64) float64 {
@@ -167,41 +174,80 @@ type state struct {
 
 type paramState struct {
 	steps  int
-	values []Value // of the inner backend
+	values []Value // of the inner backend; nil where one was not needed yet
 }
 
-// step applies an operation in place to every parameter that has a gradient,
-// with a number of tensors that begin as zeros.
-func (s *state) step(p Parameters, g GradientSet, op Op, count int, at func(step int) *Attr) error {
+// descent is a step of an optimizer: an operation that changes parameters in place.
+type descent struct {
+	op       Op
+	needs    []bool    // which of what the optimizer remembers the operation takes
+	first    []float64 // what these are before the first step; nil: zeros
+	maximize bool
+	// at are the attributes of a step, counted from 1, which is fresh where something was not remembered before.
+	at func(step int, fresh bool) *Attr
+}
+
+// step changes every parameter that has a gradient.
+func (s *state) step(p Parameters, g GradientSet, d descent) error {
 	if g == nil || g.absent() {
 		return errNoGradients
 	}
 	if isNil(p) {
 		return errNoParameters
 	}
-	changes, err := s.changes(p, g, op)
+	changes, err := s.changes(p, g, d.op)
 	if err != nil {
 		return err
 	}
 	be := p.runner()
 	for _, u := range changes {
-		mine := u.state
-		for len(mine.values) < count { // at the first step, or when a Momentum is set later
-			out, err := u.v.e.inner.Run(OpFill, &Attr{DType: u.v.DType(), Shape: u.v.Shape()})
+		if err := d.change(be, u); err != nil {
+			return fmt.Errorf("autodiff: the parameter %q: %w", u.name, err)
+		}
+	}
+	return nil
+}
+
+// change changes one parameter.
+func (d *descent) change(be Backend, u change) error {
+	mine, inner, fresh := u.state, u.v.e.inner, false
+	in := []Value{u.v, u.grad}
+	if d.maximize {
+		out, err := inner.Run(OpNeg, nil, u.grad)
+		if err != nil {
+			return err
+		}
+		defer out[0].Release()
+		in[1] = out[0]
+	}
+	for i, need := range d.needs {
+		if i == len(mine.values) {
+			mine.values = append(mine.values, nil)
+		}
+		if !need {
+			in = append(in, nil)
+			continue
+		}
+		if mine.values[i] == nil { // at the first step, or when a Momentum is set later
+			at := &Attr{DType: u.v.DType(), Shape: u.v.Shape()}
+			if d.first != nil {
+				at.Floats[0] = d.first[i]
+			}
+			out, err := inner.Run(OpFill, at)
 			if err != nil {
 				return err
 			}
-			mine.values = append(mine.values, out[0])
+			mine.values[i], fresh = out[0], true
 		}
-		in := append([]Value{u.v, u.grad}, mine.values[:count]...)
-		if op == OpSGD && count == 0 {
-			in = append(in, nil)
-		}
-		if _, err := be.Run(op, at(mine.steps+1), in...); err != nil {
-			return fmt.Errorf("autodiff: the parameter %q: %w", u.name, err)
-		}
-		mine.steps++
+		in = append(in, mine.values[i])
 	}
+	for len(in) < len(ops[d.op].in) {
+		in = append(in, nil)
+	}
+	if _, err := be.Run(d.op, d.at(mine.steps+1, fresh), in...); err != nil {
+		return err
+	}
+	mine.steps++
 	return nil
 }
 

@@ -10,31 +10,6 @@ import (
 	"github.com/isobit-ml/isobit/tensor"
 )
 
-// What an optimizer remembers of a parameter is a number of steps and some tensors, which
-// have PyTorch's names: a file has name.step, name.exp_avg and so on.
-var (
-	sgdNames  = []string{"momentum_buffer"}
-	adamNames = []string{"exp_avg", "exp_avg_sq"}
-)
-
-// Save writes what the optimizer remembers of the parameters; see Optimizer.
-func (o *SGD) Save(path string, p Parameters) error { return o.state.save(path, p, sgdNames) }
-
-// Load reads what Save wrote; see Optimizer.
-func (o *SGD) Load(path string, p Parameters) error { return o.state.load(path, p, sgdNames, 0) }
-
-// Save writes what the optimizer remembers of the parameters; see Optimizer.
-func (o *Adam) Save(path string, p Parameters) error { return o.state.save(path, p, adamNames) }
-
-// Load reads what Save wrote; see Optimizer.
-func (o *Adam) Load(path string, p Parameters) error { return o.state.load(path, p, adamNames, 2) }
-
-// Save writes what the optimizer remembers of the parameters; see Optimizer.
-func (o *AdamW) Save(path string, p Parameters) error { return o.state.save(path, p, adamNames) }
-
-// Load reads what Save wrote; see Optimizer.
-func (o *AdamW) Load(path string, p Parameters) error { return o.state.load(path, p, adamNames, 2) }
-
 var errNoParameters = errors.New("autodiff: the parameters are nil; want those that NewParams makes")
 
 // tracked goes through the parameters, which must have gradients.
@@ -51,7 +26,7 @@ func tracked(p Parameters, f func(name string, x *variable) error) error {
 	})
 }
 
-func (s *state) save(path string, p Parameters, names []string) error {
+func (s *state) save(path string, p Parameters, of memories) error {
 	var tensors []NamedView
 	err := tracked(p, func(name string, x *variable) error {
 		mine, err := s.find(p, name, x)
@@ -63,11 +38,14 @@ func (s *state) save(path string, p Parameters, names []string) error {
 		}
 		tensors = append(tensors, NamedView{name + ".step", tensor.Of([]int64{int64(mine.steps)}, []int64{}...)})
 		for i, v := range mine.values {
+			if v == nil {
+				continue
+			}
 			view, err := x.e.inner.View(v)
 			if err != nil {
 				return fmt.Errorf("autodiff: the parameter %q: %w", name, err)
 			}
-			tensors = append(tensors, NamedView{name + "." + names[i], view})
+			tensors = append(tensors, NamedView{name + "." + of.names[i], view})
 		}
 		return nil
 	})
@@ -79,10 +57,9 @@ func (s *state) save(path string, p Parameters, names []string) error {
 
 // memory is what a file has of parameters that have not asked for it.
 type memory struct {
-	path     string
-	left     map[string]tensor.View
-	names    []string
-	required int // how many of the names must be there
+	memories
+	path string
+	left map[string]tensor.View
 }
 
 // check reads how many steps a parameter took, which is all that it must have besides the required names.
@@ -110,11 +87,12 @@ func (m *memory) take(name string, x *variable) (*paramState, error) {
 	}
 	mine := &paramState{steps: steps}
 	for _, of := range m.names {
+		var value Value
 		v, ok := m.left[name+"."+of]
 		if !ok {
-			break
+			mine.values = append(mine.values, nil)
+			continue
 		}
-		var value Value
 		if v.DType != x.info.DType || !slices.Equal(v.Shape, x.info.Shape) {
 			err = fmt.Errorf("want %v, as the parameter is", x.info)
 		} else {
@@ -127,7 +105,7 @@ func (m *memory) take(name string, x *variable) (*paramState, error) {
 		mine.values = append(mine.values, value)
 	}
 	delete(m.left, name+".step")
-	for _, of := range m.names[:len(mine.values)] {
+	for _, of := range m.names {
 		delete(m.left, name+"."+of)
 	}
 	return mine, nil
@@ -173,14 +151,13 @@ func (s *state) put(id uint64, mine *paramState) *paramState {
 	return mine
 }
 
-// load reads for each parameter that has a number of steps the named tensors, of which the first few must be
-// there.
-func (s *state) load(path string, p Parameters, names []string, required int) error {
+// load reads for each parameter that has a number of steps the tensors that are remembered.
+func (s *state) load(path string, p Parameters, of memories) error {
 	left, err := loadByName(path)
 	if err != nil {
 		return err
 	}
-	m, ids, read := &memory{path, left, names, required}, []uint64{}, map[uint64]*paramState{}
+	m, ids, read := &memory{of, path, left}, []uint64{}, map[uint64]*paramState{}
 	err = tracked(p, func(name string, x *variable) error {
 		ids = append(ids, x.node.id)
 		mine, err := m.take(name, x)
@@ -216,6 +193,8 @@ func (s *state) load(path string, p Parameters, names []string, required int) er
 
 func (p *paramState) release() {
 	for _, v := range p.values {
-		v.Release()
+		if v != nil {
+			v.Release()
+		}
 	}
 }

@@ -32,10 +32,10 @@ func TestBoundsOfRandomNumbers(t *testing.T) {
 		at   Attr
 		want string
 	}{
-		{OpUniform, Attr{DType: tensor.F16, Floats: [6]float64{-1e5, 0}}, "uniform: the bounds are -100000 and 0; want them, and what is between them, finite in f16"},
-		{OpUniform, Attr{DType: tensor.F64, Floats: [6]float64{-1e308, 1e308}}, "finite in f64"},
-		{OpUniform, Attr{DType: tensor.F64, Floats: [6]float64{2, 1}}, "the bounds are 2 and 1"},
-		{OpNormal, Attr{DType: tensor.BF16, Floats: [6]float64{0, -1}}, "std is -1"},
+		{OpUniform, Attr{DType: tensor.F16, Floats: [10]float64{-1e5, 0}}, "uniform: the bounds are -100000 and 0; want them, and what is between them, finite in f16"},
+		{OpUniform, Attr{DType: tensor.F64, Floats: [10]float64{-1e308, 1e308}}, "finite in f64"},
+		{OpUniform, Attr{DType: tensor.F64, Floats: [10]float64{2, 1}}, "the bounds are 2 and 1"},
+		{OpNormal, Attr{DType: tensor.BF16, Floats: [10]float64{0, -1}}, "std is -1"},
 	} {
 		_, err := ad.Run(c.op, &c.at)
 		require.ErrorContains(t, err, c.want)

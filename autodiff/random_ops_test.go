@@ -50,7 +50,7 @@ func TestRandomOperations(t *testing.T) {
 		op := Op(r.IntN(int(opCount)))
 		at := &Attr{
 			Axis: r.IntN(6) - 3, Axes: small(), Shape: shapes[r.IntN(len(shapes))], Starts: small(), Steps: small(),
-			Floats: [6]float64{r.Float64(), 1 + r.Float64(), 0.9, 1e-8, 0, 1}, Seed: r.Uint64(), DType: types[r.IntN(len(types))],
+			Floats: [10]float64{r.Float64(), 1 + r.Float64(), 0.9, 1e-8, 0, 1}, Seed: r.Uint64(), DType: types[r.IntN(len(types))],
 			KeepDim: r.IntN(2) == 0, FromEnd: r.IntN(2) == 0, Descending: r.IntN(2) == 0, AlignCorners: r.IntN(2) == 0,
 			Nesterov: r.IntN(2) == 0, Decoupled: r.IntN(2) == 0, TransA: r.IntN(2) == 0, TransB: r.IntN(2) == 0,
 			Window: Window{Kernel: [2]int{r.IntN(4) - 1, r.IntN(3)}, Stride: [2]int{r.IntN(3), r.IntN(4) - 1}, Pad: [2]int{r.IntN(3), r.IntN(2)}, Dilation: [2]int{r.IntN(3), r.IntN(2)}, Groups: r.IntN(3)},

@@ -177,6 +177,7 @@ var rules = [opCount]rule{
 	OpBCEWithLogits: perInput(
 		grad(in0|in1, func(c *ctx) dyn { return c.g.Mul(c.in(0).Sigmoid().Sub(c.in(1))) }),
 		grad(in0, func(c *ctx) dyn { return c.g.Mul(c.in(0)).Neg() })),
+	OpBCE:        perInput(grad(in0|in1, bceProbability), grad(in0, bceTarget)),
 	OpLSTMGates:  perInput(grad(output, lstmGatesGrad)),
 	OpLSTMCell:   {all: lstmStateGrad(OpLSTMCellGrad, lstmCellSteps), use: in0 | in1},
 	OpLSTMHidden: {all: lstmStateGrad(OpLSTMHiddenGrad, lstmHiddenSteps), use: in0 | in1},

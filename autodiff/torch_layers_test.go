@@ -16,6 +16,7 @@ func TestLayersBesidePyTorch(t *testing.T) {
 	b.losses()
 	b.embeddings()
 	b.convolutions()
+	b.poolings()
 	require.Empty(t, b.left)
 }
 
@@ -112,4 +113,20 @@ func (b *beside) convolutions() {
 	x = b.of(math.Sin, 1, 1, 5, 7)
 	b.all("adaptive_avg", x.AdaptiveAvgPool(3, 2))
 	b.all("adaptive_max", x.AdaptiveMaxPool(2, 4))
+}
+
+// poolings are those whose last windows reach beyond the padding.
+func (b *beside) poolings() {
+	x, line := b.leaf(math.Sin, 2, 8), Window1d{Kernel: 3, Stride: 2, Pad: 1, CeilMode: true}
+	b.all("max_pool1d, ceil", x.MaxPool1d(line), x)
+	b.all("avg_pool1d, ceil", x.AvgPool1d(line), x)
+	x = b.leaf(math.Sin, 1, 2, 6, 5)
+	w := Window{Kernel: [2]int{2, 4}, Stride: [2]int{4, 3}, Pad: [2]int{0, 2}, CeilMode: true}
+	b.all("max_pool2d, ceil", x.MaxPool2d(w), x)
+	b.all("avg_pool2d, ceil", x.AvgPool2d(w), x)
+	b.all("avg_pool2d, ceil, no padding", x.AvgPool2d(Window{Kernel: [2]int{3, 2}, Stride: [2]int{2, 2}, Pad: [2]int{1, 1}, NoPad: true, CeilMode: true}), x)
+	x = b.leaf(math.Sin, 1, 1, 3, 4, 3)
+	volume := Window3d{Kernel: [3]int{2, 2, 3}, Stride: [3]int{2, 3, 2}, Pad: [3]int{1, 0, 1}, CeilMode: true}
+	b.all("max_pool3d, ceil", x.MaxPool3d(volume), x)
+	b.all("avg_pool3d, ceil", x.AvgPool3d(volume), x)
 }

@@ -13,6 +13,7 @@ func Descend[T Float](p, g []T, rate T) {
 // SGD holds the numbers of gradient descent with momentum, as PyTorch does it.
 type SGD[T Float] struct {
 	Rate, Momentum, Decay T
+	Share                 T // of a gradient, that the momentum takes
 	Nesterov              bool
 }
 
@@ -28,7 +29,12 @@ func (o SGD[T]) Step(p, g, v []T) {
 		if v != nil {
 			m := v[:n]
 			mulVS(m, m, o.Momentum)
-			addVV(m, m, d)
+			if o.Share != 1 {
+				mulVS(next, d, o.Share)
+				addVV(m, m, next)
+			} else {
+				addVV(m, m, d)
+			}
 			if o.Nesterov {
 				mulVS(next, m, o.Momentum)
 				addVV(d, d, next)
@@ -54,3 +60,16 @@ func (o *Adam[T]) Step(p, g, m, v []T) {
 		p[i] = T(p[i]*o.Keep) - T(o.Rate*m[i])/(T(math.Sqrt(float64(v[i])))/o.Root+o.Eps)
 	}
 }
+
+// StepMost is Step by the largest v so far.
+func (o *Adam[T]) StepMost(p, g, m, v, most []T) {
+	for i := range p {
+		d := g[i] + T(o.Decay*p[i])
+		m[i] += T((d - m[i]) * o.OneLessBeta1)
+		v[i] = T(v[i]*o.Beta2) + T(T(d*d)*o.OneLessBeta2)
+		most[i] = max(most[i], v[i])
+		p[i] = T(p[i]*o.Keep) - T(o.Rate*m[i])/(root(most[i])/o.Root+o.Eps)
+	}
+}
+
+func root[T Float](x T) T { return T(math.Sqrt(float64(x))) }

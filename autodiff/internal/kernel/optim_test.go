@@ -20,8 +20,9 @@ func testOptimizers[T Float](t *testing.T) {
 	adam := &Adam[T]{Keep: 0.99, Decay: 0.01, OneLessBeta1: 0.1, Beta2: 0.9, OneLessBeta2: 0.1, Rate: 0.3, Root: 0.7, Eps: 1e-8}
 	for name, step := range map[string]func(p, g, m, v []T){
 		"adam":       adam.Step,
-		"sgd":        func(p, g, m, _ []T) { SGD[T]{0.3, 0.9, 0.01, false}.Step(p, g, m) },
-		"nesterov":   func(p, g, m, _ []T) { SGD[T]{0.3, 0.9, 0, true}.Step(p, g, m) },
+		"sgd":        func(p, g, m, _ []T) { SGD[T]{0.3, 0.9, 0.01, 1, false}.Step(p, g, m) },
+		"nesterov":   func(p, g, m, _ []T) { SGD[T]{0.3, 0.9, 0, 1, true}.Step(p, g, m) },
+		"dampening":  func(p, g, m, _ []T) { SGD[T]{0.3, 0.9, 0.01, 0.6, false}.Step(p, g, m) },
 		"only decay": func(p, g, _, _ []T) { SGD[T]{Rate: 0.3, Decay: 0.01}.Step(p, g, nil) },
 	} {
 		for _, n := range append(sizes[1:], 8200) {

@@ -32,7 +32,8 @@ func key32(v float32) int64 {
 // MaxPool writes the largest element of every window and its position in the
 // plane: the first of equals, and the first NaN before all.
 func MaxPool[T Float](t Threads, p *Pool, y []T, at []int32, x []T) {
-	two := is32[T]() && p.KH == 2 && p.KW == 2 && p.Stride[1] == 2 && p.Pad == [2]int{}
+	inside := 2*p.OW <= p.W && (p.OH-1)*p.Stride[0]+2 <= p.H
+	two := is32[T]() && p.KH == 2 && p.KW == 2 && p.Stride[1] == 2 && p.Pad == [2]int{} && inside
 	t.For(p.Planes*p.OH, p.OW*p.KH*p.KW*2, 1, func(lo, hi int) {
 		if is32[T]() && !two {
 			newPoolRows(p).run(slice[float32](y), at, slice[float32](x), lo, hi)

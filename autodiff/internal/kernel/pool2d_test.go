@@ -44,6 +44,19 @@ func TestMaxPoolOfTwo(t *testing.T) {
 	}
 }
 
+// places fills in how many windows there are; with ceil the last ones may reach beyond the padding.
+func (p Pool) places(planes int, ceil bool) *Pool {
+	of := func(size, kernel, i int) int {
+		n := 0
+		for at := 0; at+kernel <= size+2*p.Pad[i] || ceil && at < size+p.Pad[i] && at-p.Stride[i]+kernel < size+2*p.Pad[i]; at += p.Stride[i] {
+			n++
+		}
+		return n
+	}
+	p.Planes, p.OH, p.OW = planes, of(p.H, p.KH, 0), of(p.W, p.KW, 1)
+	return &p
+}
+
 // TestMaxPoolOfRows compares other windows of f32 with the general loop, which f64 takes.
 func TestMaxPoolOfRows(t *testing.T) {
 	inf, negativeZero := float32(math.Inf(1)), float32(math.Copysign(0, -1))
@@ -56,26 +69,34 @@ func TestMaxPoolOfRows(t *testing.T) {
 		// The last of a row reaches into the padding, or the only one does, on both sides.
 		{H: 9, W: 9, KH: 5, KW: 3, Stride: [2]int{3, 2}, Pad: [2]int{2, 1}},
 		{H: 4, W: 1, KH: 3, KW: 5, Stride: [2]int{1, 1}, Pad: [2]int{1, 2}},
+		{H: 5, W: 9, KH: 2, KW: 2, Stride: [2]int{2, 2}},
+		{H: 6, W: 2, KH: 3, KW: 3, Stride: [2]int{2, 2}},
+		{H: 4, W: 4, KH: 2, KW: 2, Stride: [2]int{5, 2}},
 	} {
-		p.Planes, p.OH, p.OW = 3, (p.H+2*p.Pad[0]-p.KH)/p.Stride[0]+1, (p.W+2*p.Pad[1]-p.KW)/p.Stride[1]+1
-		for _, of := range [][]float32{
-			{0, negativeZero, inf, -inf, 1, 1, -1, 1e-30, 2e-30, 0.5, 0.25},
-			{0, negativeZero, -inf, -1, -1, -2, -3, -1e-30, -2e-30, -0.5, -0.25},
-			{float32(math.NaN()), math.Float32frombits(0xffc00000), math.Float32frombits(0x7fc00001), inf, 1, 2, -1, -2, -3, -4, -5},
-		} {
-			x := make([]float32, p.Planes*p.H*p.W)
-			wide := make([]float64, len(x))
-			for i := range x {
-				x[i] = of[Bits64(5, uint64(i))%uint64(len(of))]
-				wide[i] = float64(x[i])
+		for _, ceil := range []bool{false, true} {
+			p := p.places(3, ceil)
+			if p.OH*p.OW == 0 {
+				continue
 			}
-			n := p.Planes * p.OH * p.OW
-			want, wantAt, y, at := make([]float64, n), make([]int32, n), make([]float32, n), make([]int32, n)
-			MaxPool(1, &p, want, wantAt, wide)
-			MaxPool(2, &p, y, at, x)
-			require.Equal(t, wantAt, at, "%+v of %v", p, of)
-			for i, v := range y {
-				require.Equal(t, math.Float32bits(x[i/(p.OH*p.OW)*p.H*p.W+int(at[i])]), math.Float32bits(v))
+			for _, of := range [][]float32{
+				{0, negativeZero, inf, -inf, 1, 1, -1, 1e-30, 2e-30, 0.5, 0.25},
+				{0, negativeZero, -inf, -1, -1, -2, -3, -1e-30, -2e-30, -0.5, -0.25},
+				{float32(math.NaN()), math.Float32frombits(0xffc00000), math.Float32frombits(0x7fc00001), inf, 1, 2, -1, -2, -3, -4, -5},
+			} {
+				x := make([]float32, p.Planes*p.H*p.W)
+				wide := make([]float64, len(x))
+				for i := range x {
+					x[i] = of[Bits64(5, uint64(i))%uint64(len(of))]
+					wide[i] = float64(x[i])
+				}
+				n := p.Planes * p.OH * p.OW
+				want, wantAt, y, at := make([]float64, n), make([]int32, n), make([]float32, n), make([]int32, n)
+				MaxPool(1, p, want, wantAt, wide)
+				MaxPool(2, p, y, at, x)
+				require.Equal(t, wantAt, at, "%+v of %v", p, of)
+				for i, v := range y {
+					require.Equal(t, math.Float32bits(x[i/(p.OH*p.OW)*p.H*p.W+int(at[i])]), math.Float32bits(v))
+				}
 			}
 		}
 	}
@@ -153,25 +174,27 @@ func TestAvgPool(t *testing.T) {
 		{H: 9, W: 80, KH: 9, KW: 9, Stride: [2]int{1, 2}},
 		{H: 2, W: 3, KH: 2, KW: 3, Stride: [2]int{1, 1}, Pad: [2]int{1, 1}},
 	} {
-		p.Planes, p.OH, p.OW = 2, (p.H+2*p.Pad[0]-p.KH)/p.Stride[0]+1, (p.W+2*p.Pad[1]-p.KW)/p.Stride[1]+1
-		x, y := uniform[float32](p.Planes*p.H*p.W, 1), make([]float32, p.Planes*p.OH*p.OW)
-		for i := range len(x) / 3 {
-			x[i] = float32(math.Copysign(0, -1))
-		}
-		AvgPool(3, &p, y, x)
-		for at, got := range y {
-			top, left := at/p.OW%p.OH*p.Stride[0]-p.Pad[0], at%p.OW*p.Stride[1]-p.Pad[1]
-			var window []float32
-			for i := max(top, 0); i < min(top+p.KH, p.H); i++ {
-				for j := max(left, 0); j < min(left+p.KW, p.W); j++ {
-					window = append(window, x[(at/p.OW/p.OH*p.H+i)*p.W+j])
+		for _, ceil := range []bool{false, true} {
+			p := p.places(2, ceil)
+			x, y := uniform[float32](p.Planes*p.H*p.W, 1), make([]float32, p.Planes*p.OH*p.OW)
+			for i := range len(x) / 3 {
+				x[i] = float32(math.Copysign(0, -1))
+			}
+			AvgPool(3, p, y, x)
+			for at, got := range y {
+				top, left := at/p.OW%p.OH*p.Stride[0]-p.Pad[0], at%p.OW*p.Stride[1]-p.Pad[1]
+				var window []float32
+				for i := max(top, 0); i < min(top+p.KH, p.H); i++ {
+					for j := max(left, 0); j < min(left+p.KW, p.W); j++ {
+						window = append(window, x[(at/p.OW/p.OH*p.H+i)*p.W+j])
+					}
 				}
+				count := len(window)
+				if p.CountPad {
+					count = (min(top+p.KH, p.H+p.Pad[0]) - top) * (min(left+p.KW, p.W+p.Pad[1]) - left)
+				}
+				require.Equal(t, math.Float32bits(testcase.Stripe(window)/float32(count)), math.Float32bits(got), "%+v, window %d", p, at)
 			}
-			count := len(window)
-			if p.CountPad {
-				count = (min(top+p.KH, p.H+p.Pad[0]) - top) * (min(left+p.KW, p.W+p.Pad[1]) - left)
-			}
-			require.Equal(t, math.Float32bits(testcase.Stripe(window)/float32(count)), math.Float32bits(got), "%+v, window %d", p, at)
 		}
 	}
 }

@@ -58,7 +58,10 @@ func (p *poolRows) find(z []int64, x []float32, at int) {
 	for ; o < len(z) && o*p.Stride[1] < p.Pad[1]; o++ {
 		z[o] = p.window(o)
 	}
-	whole := max(o, min(len(z), (p.W+p.Pad[1]-p.KW)/p.Stride[1]+1))
+	whole := o
+	if room := p.W + p.Pad[1] - p.KW; room >= 0 {
+		whole = max(o, min(len(z), room/p.Stride[1]+1))
+	}
 	if o < whole {
 		lines := p.line[o*p.Stride[1]-p.Pad[1]:]
 		column(z[o:whole], lines, p.Stride[1])
