@@ -70,6 +70,13 @@ var ops = []op{
 	{"quantized_linear", func() []string {
 		return append(forTypes("quantized_linear", floats), forShapes("quantized_linear_%s_sm80", linearShapes)...)
 	}, buildQuantizedLinear},
+	{"quantized_linear_per_group", func() []string {
+		names := forTypes("quantized_linear_per_group", []tensor.DType{tensor.F32, tensor.F64})
+		for _, s := range groupShapes {
+			names = append(names, "group_linear_"+s.name)
+		}
+		return names
+	}, buildQuantizedLinearPerGroup},
 	{"matmul", func() []string {
 		names := append(forTypes("matmul", floats), forTypes("matmul_wide", floats)...)
 		return append(names, forShapes("matmul_%s_sm80", matmulShapes)...)

@@ -31,7 +31,7 @@ func expand(text string) (all []string) {
 }
 
 // haveMany are ops of which each kernel has many cases, and which take their time.
-var haveMany = regexp.MustCompile("^(quantized_linear|weight_only_linear) ")
+var haveMany = regexp.MustCompile("^(quantized_linear|quantized_linear_per_group|weight_only_linear) ")
 
 // deviceCases lists every choice that is a valid problem (choices of several
 // tensors need not fit), with several kinds of data and layouts.
@@ -159,6 +159,9 @@ func TestCUDALoads(t *testing.T) {
 		{"dequantize_per_tensor_backward grad_output=f32[140000] q=s8 grad_scale=f32 qmin=-8 qmax=7", "dequantize_sums_f32 dequantize_sums_f32_fold dequantize_sums_f32_packs dequantize_sums_f32_few"},
 		{"embedding weight=f32[4,8] indices=i64[3] bounds=skip", "embedding_f32"},
 		{"embedding_bag_per_sample_weights_backward grad_output=f32[7,5] weight=f32[11,5] indices=i64[7,3]", "embedding_bag_weights_f32"},
+		{"quantized_linear_per_group x=s8[3,64] weight=u4[5,64] group_size=32", "quantized_linear_per_group_f32 group_linear_four"},
+		{"quantized_linear_per_group x=s8[3,64] weight=u4[5,64] group_size=16", "quantized_linear_per_group_f32"},
+		{"quantized_linear_per_group x=s8[17,64] weight=u4[5,64] group_size=32", "quantized_linear_per_group_f32 group_linear_small_sm80"},
 		{"grid_sample_backward grad_output=f32[1,1,2,2,2] input=f32[1,1,3,3,3] grid=f32[1,2,2,2,3] grad_grid=none", "input_keys_3d_f32 fill sort_pass_4 sort_runs sort_count input_gradient_3d_f32_store"},
 	} {
 		if _, err := plans.Select(0, plans.MustParse(c.text+" device=cuda:0"), plans.Preference{}); err != nil {

@@ -25,6 +25,8 @@ func (c deviceCase) value(r *rand.Rand, a *testcase.Arg, p *plans.Problem) float
 	switch {
 	case c.data == "extreme" && dtype == tensor.S8:
 		return -128
+	case c.data == "extreme" && strings.HasSuffix(name, "zero_point"): // differences as large as they may be
+		return 300
 	case name == "indices":
 		return c.index(r, wild, float64(indexRows(p)))
 	case name == "chosen":

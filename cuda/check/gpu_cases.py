@@ -213,6 +213,18 @@ def linear(device: str, scale: int) -> Iterator[Case]:
         text = f"weight_only_linear x=f32[{m},{size}] weight={codes}[{size},{size}] bias=none group_size=128"
         call = into(text, w.new_empty(m, size), w[:m], q, scale_of, None, None)
         yield f"weight_only_linear {codes} {m}x{size}x{size}", call, partial(torch.matmul, w[:m], w.t()), 0
+        if m == 1:
+            yield from per_group(a, q, s, scale_of, codes, w)
+
+
+def per_group(a: Tensor, q: Tensor, s: Tensor, scale: Tensor, codes: str, w: Tensor) -> Iterator[Case]:
+    """Rows of codes, with zero points, against weights of a type in groups of 128."""
+    size = len(a)
+    zero = torch.randint(-128, 128, (size,), dtype=torch.int8, device=a.device)
+    for m in (size, 16, 4, 1):
+        text = f"quantized_linear_per_group x=s8[{m},{size}] x_zero_point=s8 weight={codes}[{size},{size}] bias=none group_size=128"
+        call = into(text, w.new_empty(m, size), a[:m], s[:m], zero[:m], q, scale, None, None)
+        yield f"quantized_linear_per_group {codes} {m}x{size}x{size}", call, partial(torch.matmul, w[:m], w.t()), 0
 
 
 def int_mm(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:

@@ -180,26 +180,51 @@ def check_gradients(device: str, report: Report) -> None:
     each(report, PROGRAMS, check)
 
 
+# Those of codes in groups, with zero points, of more than the cases have: types, rows, a group.
+CODE_PRODUCTS = (("u8", "s8", 200, 160), ("s8", "u4", 200, 32), ("u8", "s4", 5, 32), ("s8", "u8", 1, 104))
+
+
+def draw_codes(dtype: str, rows: int, columns: int, seed: int) -> Tensor:
+    """Codes of a type; those of 4 bits come as bytes of two."""
+    x = 64 * random(rows, columns // 2 if dtype.endswith("4") else columns, seed=seed)
+    return x.clamp(*R).to(torch.int8).view(torch.int8 if dtype == "s8" else torch.uint8)
+
+
+def code_product(x: str, weight: str, m: int, group: int) -> tuple[str, tuple[Tensor | None, ...], tuple[int, int]]:
+    """A problem, its inputs, and the shape of its result in f32."""
+    n, k = 150, 2080
+    text = f"quantized_linear_per_group x={x}[{m},{k}] x_zero_point=f32 weight={weight}[{n},{k}]"
+    of_rows, of_groups = random(m, seed=4), random(n, k // group, seed=3)
+    parameters = (draw_codes(weight, n, k, 2), of_groups, 9 * of_groups, random(n, seed=6))
+    inputs: tuple[Tensor | None, ...] = (draw_codes(x, m, k, 1), of_rows, 50 * of_rows, *parameters)
+    return f"{text} weight_zero_point=f32 group_size={group}", inputs, (m, n)
+
+
 def check_products(device: str, report: Report) -> None:
-    """Products that are too large for the definitions, against the CPU's fast rows."""
+    """Products that are too large for the definitions, against the CPU's fast rows; and those of codes in groups."""
+    of_codes = {f"{x} x {weight} of {m} rows": (x, weight, m, group) for x, weight, m, group in CODE_PRODUCTS}
     factors = {
         "f32": (random(24, 300, 400), random(24, 250, 400).mT, random(250)),
         "f64": (random(300, 1000).double(), random(1000, 130).double(), None),
         "bf16": (random(1000, 100).bfloat16().t(), random(1000, 60).bfloat16(), None),
     }
 
-    def product(where: str, dtype: str) -> Tensor:
-        x, other, bias = to(where, factors[dtype])
-        y = x.new_empty(*x.shape[:-1], other.shape[-1])
-        text = f"matmul input={dtype}{list(x.shape)} other={dtype}{list(other.shape)}".replace(", ", ",")
-        text += "" if bias is None else f" bias={dtype}"
-        Plan(text if where == "cpu" else f"{text} device={where}").run(x, other, bias, y)
+    def product(where: str, name: str) -> Tensor:
+        if name in of_codes:
+            text, inputs, shape = code_product(*of_codes[name])
+            y = torch.empty(*shape, device=where)
+        else:
+            x, other, bias = inputs = factors[name]
+            y = torch.empty(*x.shape[:-1], other.shape[-1], dtype=x.dtype, device=where)
+            text = f"matmul input={name}{list(x.shape)} other={name}{list(other.shape)}".replace(", ", ",")
+            text += "" if bias is None else f" bias={name}"
+        Plan(text if where == "cpu" else f"{text} device={where}").run(*to(where, inputs), y)
         return y
 
-    def check(dtype: str) -> str | None:
-        return None if digest(product("cpu", dtype)) == digest(product(device, dtype)) else "is not the CPU's product"
+    def check(name: str) -> str | None:
+        return None if digest(product("cpu", name)) == digest(product(device, name)) else "is not the CPU's product"
 
-    each(report, factors, check)
+    each(report, [*factors, *of_codes], check)
 
 
 def check_ops(device: str, report: Report) -> None:

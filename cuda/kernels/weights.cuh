@@ -12,3 +12,25 @@ template <class T, class Args> DEVICE T weight_of(const Args &a, i64 row, i64 co
   if (a.learned) z = round_zero(z, (T)a.lo, (T)a.hi);
   return (q - z) * get_any<T>(a.scale, group);
 }
+
+// An element of a parameter as it lies in memory: to convert it would be to wait for it.
+struct Raw {
+  u32 bits;
+
+  DEVICE void load(const Tensor &t, i64 i) {
+    if (t.dtype == none_) return;
+    if (t.dtype == f32_ || t.dtype == i32_)
+      bits = ((const u32 *)t.data)[i];
+    else if (t.dtype == s8_ || t.dtype == u8_)
+      bits = ((const u8 *)t.data)[i];
+    else
+      bits = ((const u16 *)t.data)[i];
+  }
+  // Of no tensor, 0.
+  DEVICE f32 value(const Tensor &t) const {
+    const i32 up = t.dtype == s8_ ? 24 : t.dtype == s16_ || t.dtype == bf16_ ? 16 : 0; // where its first bit belongs
+    if (t.dtype == f16_) return half_to_float((u16)bits);
+    if (t.dtype <= bf16_) return from_bits(bits << up);
+    return (f32)((i32)(bits << up) >> up);
+  }
+};
