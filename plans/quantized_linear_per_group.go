@@ -23,6 +23,8 @@ const (
 // quantizedLinearPerGroup multiplies codes of activations with codes of weights in exact integers, where either may have
 // zero points, and weights are in groups along K (NUMERICS.md, section 7). Of one group, without zero points, it is
 // quantizedLinear.
+//
+// Workspace: x, packed for the kernels.
 var quantizedLinearPerGroup = op{
 	name: "quantized_linear_per_group", category: Linear,
 	doc: "A linear layer of codes in groups along K: exact integer products of x and weight less their zero points, scaled once for each group, and a bias.",

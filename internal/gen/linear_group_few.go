@@ -141,7 +141,7 @@ func (f *groupFew) load(from reg.GPVirtual, whole reg.OpmaskVirtual) value {
 	for i := range v {
 		v[i] = f.vector()
 		f.emit("VMOVDQU32_Z", operand.Mem{Base: source}, whole, v[i])
-		c.PREFETCHT0(operand.Mem{Base: source, Index: ahead, Scale: 1})
+		c.PREFETCHT1(operand.Mem{Base: source, Index: ahead, Scale: 1})
 		if i < len(v)-1 {
 			c.ADDQ(stride, source)
 		}
