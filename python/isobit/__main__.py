@@ -133,6 +133,7 @@ grid_sample input=f32[1,1,20,20] grid=f32[1,5,5,2]
 grid_sample_backward grad_output=f32[1,1,5,5] input=f32[1,1,20,20] grid=f32[1,5,5,2]
 affine_grid theta=f32[1,2,3] grid=f32[1,6,7,2]
 quantized_linear x=s8[8,50] weight=s8[3,50] y=f32
+quantized_linear_per_group x=u8[8,50] x_zero_point=i32 weight=s4[3,50] group_size=32
 weight_only_linear x=f32[8,50] weight=s8[3,50] group_size=50
 matmul input=f32[8,50] other=f32[50,3]
 matmul input=bf16[8,50] other=bf16[50,3]

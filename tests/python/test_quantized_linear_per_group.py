@@ -145,6 +145,22 @@ def test_what_is_wrong_is_named():
         linear(x, scale.requires_grad_(), w, w_scale, **some).sum().backward()
 
 
+ODD = ("abc", [1.0], object(), 2j, torch.Tensor, torch.ones(3).to_sparse(), torch.nested.nested_tensor([torch.ones(3)]))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("grouped", (True, False))
+@pytest.mark.parametrize("argument", ("input", "input_scale", "weight", "weight_scale", "bias", "input_zero_point", "weight_zero_point", "group_size", "weight_dtype"))  # fmt: skip
+def test_what_is_no_tensor_is_named(argument, grouped):
+    (x, scale, zero), (w, w_scale, w_zero) = activations(torch.int8), weights(torch.int8, 8 if grouped else K)
+    good = {"input": x, "input_scale": scale, "weight": w, "weight_scale": w_scale, "bias": draw(N)}
+    good |= {"input_zero_point": zero, "weight_zero_point": w_zero, "group_size": 8 if grouped else None}
+    linear(**good)
+    for odd in ODD:
+        with pytest.raises((TypeError, ValueError, RuntimeError), match=rf"^quantized_linear_codes: {argument}\b"):
+            linear(**good | {argument: odd})
+
+
 def test_packed_codes_that_lie_apart():
     (x, scale, zero), (w, w_scale, _) = activations(torch.int8), weights(torch.int4, 8)
     keywords = {"input_zero_point": zero, "group_size": 8, "weight_dtype": torch.int4}

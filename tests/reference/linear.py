@@ -28,7 +28,7 @@ def quantized_linear_per_group(problem, x, x_scale, x_zero, weight, scale, zero,
     ct = compute_type(name)
     x, x_scale = less(ct, x, x_zero), widen(x_scale, ct)
     size, y = problem.values["group_size"], np.zeros((x.shape[0], weight.shape[0]), ct)
-    scale = widen(scale, ct)
+    scale, zero = widen(scale, ct), None if zero is None else widen(zero, ct)
     for g, k in enumerate(range(0, x.shape[1], size)):
         w = less(ct, weight[:, k : k + size], None if zero is None else zero[:, g])
         term = (x[:, k : k + size] @ w.T).astype(ct) * (x_scale[:, None] * scale[None, :, g])

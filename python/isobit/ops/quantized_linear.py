@@ -94,9 +94,7 @@ def quantized_linear_codes(
         if plain:
             y = attempt(_CODES.fast, input, input_scale, weight, weight_scale, bias, dtype)
         else:
-            y = attempt(
-                direct_product, input, input_scale, input_zero_point, *of_weight, group_size, weight_dtype, dtype
-            )
+            y = direct_product(input, input_scale, input_zero_point, *of_weight, group_size, weight_dtype, dtype)
         if y is not NotImplemented:
             return y
     tensors = {"input": input, "input_scale": input_scale, "weight": weight, "weight_scale": weight_scale}

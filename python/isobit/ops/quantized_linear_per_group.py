@@ -4,7 +4,6 @@ quantized_linear_codes."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -38,6 +37,7 @@ def _vmap(size: int, in_dims: Dims, x: Tensor, x_scale: Tensor, x_zero: Tensor |
 
 
 _OP.batched = _vmap
+_fast = _OP.fast
 
 
 def _of_one_group(parameters: Tensor, columns: int) -> Tensor:
@@ -71,7 +71,12 @@ def _call(
     return op(input, input_scale, input_zero_point, *of_weight, dtype)
 
 
-direct_product = partial(_call, _OP.fast)  # NotImplemented where there is more to do or to say
+def direct_product(*args: Any) -> Any:
+    """The direct call; NotImplemented where there is more to do or to say, also of what are no tensors."""
+    try:
+        return _call(_fast, *args)
+    except (TypeError, ValueError, RuntimeError, AttributeError, IndexError):
+        return NotImplemented
 
 
 def product_of_codes(
