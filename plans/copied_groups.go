@@ -31,12 +31,13 @@ const wholeSquare = 8
 // for short ones, or for longer calls.
 func (r *reduction[C]) mayCopyTiles(c *call, way int) bool {
 	n, groups := c.members.count(), c.groups.count()
+	mapsRows := r.then != nil && c.members.dims > 1 // one after the other, twice
 	switch {
 	case oneByOne || groups < 2:
 		return false
-	case way > inGroupRuns || way == inGroupRuns && groups > fewSteps && r.shortAlone(c):
+	case way > inGroupRuns || way == inGroupRuns && (mapsRows || groups > fewSteps) && r.shortAlone(c):
 		return true
-	case groups <= fewRowsOfGroups*c.following:
+	case !mapsRows && groups <= fewRowsOfGroups*c.following:
 		return false
 	case way == inColumns:
 		return n*c.following < wideColumns

@@ -30,7 +30,7 @@ var embedding = op{
 	},
 	sections: []int{5},
 	args: []arg{
-		{name: "weight", shaped: true, compact: namesAsMany(embeddingWeight, embeddingIndices), allow: floats, form: "[V, D]", doc: "the table"},
+		{name: "weight", shaped: true, compact: copiesRows, allow: floats, form: "[V, D]", doc: "the table"},
 		{name: "indices", shaped: true, allow: indices, form: "any of at most 7 dimensions", doc: "rows of weight"},
 		{name: "y", out: true, allow: floats, defaultType: same("weight"), form: "indices', then D", doc: "the rows, in weight's type"},
 	},
@@ -87,6 +87,12 @@ func (e *rowLookup) run(c *call) error {
 
 // leastRead is of how few elements a copy takes longer than it saves.
 const leastRead = 512
+
+// copiesRows reports whether rows of a table that is copied first are copied as a whole.
+func copiesRows(c *call) bool {
+	y := &c.args[embeddingOutput]
+	return y.Stride(len(y.Shape)-1) == 1 && namesAsMany(embeddingWeight, embeddingIndices)(c)
+}
 
 // namesAsMany reports whether indices name as many rows as a table has: these are read faster after the table was copied.
 func namesAsMany(table, indices int) func(c *call) bool {
