@@ -85,6 +85,8 @@ def draw_indices(dtype: torch.dtype, shape: list[int], text: str, kind: int, ran
 def draw_integers(name: str, dtype: torch.dtype, shape: list[int], text: str, random: Random) -> torch.Tensor:
     """Codes of the whole range of their type, or zero points of 4 bits."""
     low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+    if dtype == torch.int64:  # zero points, beyond the codes of any type
+        low, high = -300, 300
     if name == "zero_point":
         low, high = 0 if "qmin=0 " in text or dtype == torch.uint8 else -8, 7
     if "140004" in text:  # sums that 32 bits do not hold
