@@ -6,7 +6,7 @@ import torch
 from convolutions import INT8, KINDS, WHOLE, configured, layer_of
 from isobit.nn import FakeQuantizedConv2d, convert
 from isobit.nn import _convolution as ways
-from isobit.nn._convolution_of_codes import convolution_of_codes, is_quick
+from isobit.nn._convolution_of_codes import Codes, convolution_of_codes, is_quick
 from isobit.nn._window import Window
 from kit import FLOATS, NAMES, assert_same, draw
 
@@ -43,22 +43,26 @@ def test_the_largest_sums_are_exact(kind, batch, lies, channels, kernel, by_patc
     x = codes_of((batch, 2 * channels, 33, 34), kind).contiguous(memory_format=lies)
     codes = codes_of((6, channels * kernel**2), kind, 1)
     window = POINT._replace(kernel=(kernel, kernel), padding=(1, 2, 3, 0))
-    assert is_quick(x, codes.shape[1], window)
     one = torch.ones(1)
-    y = convolution_of_codes(x, one, codes, one, None, window, torch.float32)
+    given = Codes(x, one), Codes(codes, one)
+    assert is_quick(*given, window)
+    y = convolution_of_codes(*given, None, window, torch.float32)
     weight = codes.reshape(6, kernel, kernel, channels).movedim(-1, 1)
     padded = torch.nn.functional.pad(x.double(), window.padding)
     assert_same(y.double(), torch.nn.functional.conv2d(padded, weight.double(), groups=2) + 0.0)
-    assert_same(y, by_patches(x, one, codes, one, None, window, torch.float32))
+    assert_same(y, by_patches(*given, None, window, torch.float32))
     if kind == "least" and channels * kernel**2 == 1024:
         assert y.max() == 1 << 24
 
 
 def test_no_more_than_what_is_exact():
-    x = codes_of((1, 2, 40, 40), "any")
-    assert is_quick(x, 1024, POINT._replace(kernel=(32, 32)))
-    assert not is_quick(x, 1025, POINT._replace(kernel=(25, 41)))
-    assert not is_quick(x.to("meta"), 9, POINT._replace(kernel=(3, 3)))
+    one, zero = torch.ones(1), torch.tensor([-128])
+    x, byte = Codes(codes_of((1, 2, 1, 1), "any"), one), Codes(torch.zeros(1, 2, 1, 1, dtype=torch.uint8), one)
+    assert not is_quick(Codes(x.codes.to("meta"), one), Codes(codes_of((2, 9), "any"), one), POINT)
+    for input, zero_point, most in ((x, None, 1024), (byte, None, 514), (x._replace(zero_point=zero), zero, 258)):
+        for columns in (most, most + 1):
+            weight = Codes(codes_of((2, columns), "any"), one, zero_point)
+            assert is_quick(input, weight, POINT._replace(kernel=(1, columns))) == (columns == most)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=NAMES.get)
@@ -73,8 +77,9 @@ def test_each_step_rounds_as_in_products_of_patches(dims, bias, scales, dtype, b
     x_scale, scale = torch.tensor([0.03]), draw(scales, spread=0.01)
     values = draw(8, dtype=dtype) if bias else None
     for images in (x, x[:1], x[:0], x.transpose(0, -1).contiguous().transpose(0, -1)):
-        given = images, x_scale, codes, scale, values, window, dtype
-        assert_same(ways.integer_convolution(*given), by_patches(*given))
+        for zeros in ((None, None), (torch.tensor([-9]), None), (torch.tensor([127]), torch.arange(-128, 128, 32))):
+            by = Codes(images, x_scale, zeros[0]), Codes(codes, scale, zeros[1])
+            assert_same(ways.integer_convolution(*by, values, window, dtype), by_patches(*by, values, window, dtype))
 
 
 @pytest.mark.parametrize("piece", (1, 1 << 12, 1 << 20))
@@ -133,5 +138,17 @@ def test_compiled_it_is_one_node():
 def test_the_op_is_torchs_kind(dims):
     window = Window((2,) * dims, (1,) * dims, (1, 0) * dims, (1,) * dims, 2)
     x, codes = codes_of((3, 4, 7, 6, 5)[: 2 + dims], "any"), codes_of((4, 2 * 2**dims), "any", 1)
-    given = x, torch.ones(1), codes, torch.ones(4), draw(4), *map(list, window[:4]), 2, torch.bfloat16
+    zeros = torch.tensor([3]), torch.arange(4)
+    given = (
+        x,
+        torch.ones(1),
+        zeros[0],
+        codes,
+        torch.ones(4),
+        zeros[1],
+        draw(4),
+        *map(list, window[:4]),
+        2,
+        torch.bfloat16,
+    )
     torch.library.opcheck(torch.ops.isobit.convolution_of_codes.default, given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,7 +18,7 @@ from ..ops.linear import linear
 from ..ops.quantized_linear import quantized_linear_codes
 from ..ops.weight_only_linear import weight_only_linear
 from ._convolution_gradient import straight_through
-from ._convolution_of_codes import convolution_of_codes, is_quick
+from ._convolution_of_codes import Codes, convolution_of_codes, is_quick
 from ._fake_quantizer import FakeQuantizer
 from ._grouping import Grouping
 from ._linear import Operand, in_groups, product_of
@@ -26,6 +27,7 @@ from ._window import MOST, Window, as_rows, convolved, memory_format
 
 _WEIGHTS = (Grouping(), Grouping("per_channel", 0))
 _MERGED = 64  # channels
+INTEGER = ("integer", "integer_groups")
 
 
 def check_weight(owner: str, by: FakeQuantizer | None) -> None:
@@ -38,18 +40,17 @@ def check_weight(owner: str, by: FakeQuantizer | None) -> None:
 
 
 def product_of_patches(x: Scheme | None, weight: Scheme | None, groups: int, exact: bool) -> str:
-    """As `product_of`. Scales of an input's lines are none of patches, so that its values are multiplied, and so are those
-    of codes with zero points, of which padding is no 0; those of the weight are where there are groups, which one
-    product of floats takes all at once."""
+    """As `product_of`. Scales of an input's lines are none of patches, so that its values are multiplied; so are those
+    of the weight where there are groups, which one product of floats takes all at once."""
     whole = x is not None and x.grouping.name == "per_tensor"
     kind = product_of(x if whole else None, weight, exact)
-    kind = "codes" if kind == "integer_groups" else kind
     return "float" if kind == "codes" and groups > 1 else kind
 
 
-def codes_of_input(x: Operand, window: Window) -> Tensor:
-    """int8 codes of an input with one scale."""
-    return window.batch(x.as_codes())
+def codes_of_input(x: Operand, window: Window) -> Codes:
+    """The codes of an input with one scale."""
+    assert x.scheme is not None and x.scale is not None
+    return Codes(window.batch(x.as_codes()), x.scale, x.scheme.integer_zero_point(x.zero_point))
 
 
 def _merged(codes: Tensor, window: Window) -> tuple[Tensor, Window]:
@@ -70,20 +71,27 @@ def _part(t: Tensor | None, at: slice) -> Tensor | None:
     return None if t is None else t[at]
 
 
-def integer_convolution(
-    x: Tensor, x_scale: Tensor, codes: Tensor, scale: Tensor, bias: Tensor | None, window: Window, dtype: torch.dtype
-) -> Tensor:
-    """The product of patches of int8 codes [N, C, ...] and the codes [O, K] of a weight."""
-    if is_quick(x, codes.shape[1], window):
-        return convolution_of_codes(x, x_scale, codes, scale, bias, window, dtype)
-    codes, window = _merged(codes, window)
-    scales, x_scale = scale.reshape(-1).expand(codes.shape[0]), x_scale.reshape(1)
+def integer_convolution(x: Codes, weight: Codes, bias: Tensor | None, window: Window, dtype: torch.dtype) -> Tensor:
+    """The product of patches of codes [N, C, ...] and the codes [O, K] of a weight."""
+    if is_quick(x, weight, window):
+        return convolution_of_codes(x, weight, bias, window, dtype)
+    codes, outputs = weight.codes, weight.codes.shape[0]
+    if weight.zero_point is None and weight.packed is None:
+        codes, window = _merged(codes, window)
+    x_scale, scales, zero = x.scale.reshape(1), weight.scale.reshape(-1).expand(outputs), x.bounded()
+    zeros = None if weight.zero_point is None else weight.zero_point.reshape(-1).expand(outputs)
+    plain = x.is_int8() and weight.is_int8()
 
     def of_rows(rows: Tensor, at: slice) -> Tensor:
-        given = x_scale.expand(rows.shape[0]), codes[at], scales[at], _part(bias, at)
-        return quantized_linear_codes(rows, *given, dtype)
+        count = rows.shape[0]
+        given = x_scale.expand(count), codes[at], scales[at], _part(bias, at)
+        if plain:
+            return quantized_linear_codes(rows, *given, dtype)
+        of_input = None if zero is None else zero.expand(count)
+        keywords: Any = {"input_zero_point": of_input, "weight_zero_point": _part(zeros, at)}
+        return quantized_linear_codes(rows, *given, dtype, **keywords, weight_dtype=weight.packed or codes.dtype)
 
-    return convolved(x, codes.shape[0], window, of_rows)
+    return convolved(x.codes, outputs, window, of_rows, zero)
 
 
 def codes_convolution(
@@ -141,7 +149,7 @@ def grouped(x: Tensor, weight: Tensor, bias: Tensor | None, window: Window) -> T
 def trained_convolution(x: Operand, weight: Operand, bias: Tensor | None, window: Window, exact: bool) -> Tensor:
     """The convolution of a layer in training: the value that serving computes, with straight-through gradients."""
     kind, bare = product_of_patches(x.scheme, weight.scheme, window.groups, exact), window.bare()
-    values = None if kind == "integer" else window.batch(x.values())
+    values = None if kind in INTEGER else window.batch(x.values())
     if kind == "torch":
         assert values is not None
         return bare.by_torch(values, weight.values(), bias)
@@ -156,13 +164,11 @@ def trained_convolution(x: Operand, weight: Operand, bias: Tensor | None, window
     narrow = kind == "integer" or fixed.scheme.dtype in PACKED  # codes that end here are not packed
     scheme = fixed.scheme.with_dtype(torch.int8 if narrow else None)
     codes = scheme.quantize(as_rows(fixed.tensor), fixed.scale, fixed.zero_point)
-    plain = None if bias is None else bias.detach()
+    plain, zero_point = None if bias is None else bias.detach(), scheme.integer_zero_point(fixed.zero_point)
     if values is None:
-        assert x.scale is not None
-        own = codes_of_input(x.detached(), window), x.scale.detach()
-        value = integer_convolution(*own, codes, fixed.scale, plain, bare, x.tensor.dtype)
+        by = Codes(codes, fixed.scale, zero_point)
+        value = integer_convolution(codes_of_input(x.detached(), window), by, plain, bare, x.tensor.dtype)
     else:
-        zero_point = scheme.integer_zero_point(fixed.zero_point)
         value = codes_convolution(values.detach(), scheme, codes, fixed.scale, zero_point, plain, bare)
     if not wants:
         return value

@@ -3,51 +3,74 @@ such codes leaves the integers that an f32 holds."""
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.compiler import is_compiling
 
-from .._known import number
 from .._op import LIBRARY
 from .._transforms import is_plain, within_torch_func
 from ..ops.dequantize import dequantize_per_channel, dequantize_per_tensor
 from ._window import Window, as_kernels, memory_format
 
 _HELD = 1 << 24  # up to it every integer is an f32
-_PRODUCT = 1 << 14  # the most that two int8 codes give
+_CODE, _DIFFERENCE = 128, 255  # the largest int8 code, and a byte less a zero point
 _FEW = 16  # channels of a group: of more, products of patches take less time
 _FEWER, _FEW_COLUMNS = 4, 100  # the same without groups
 _PIECE = 1 << 21  # bytes of codes and sums at once, where there are many: they are in a cache then
 _CACHE = 1 << 22
+_ONE = torch.ones(1, device="cpu")
 _BY_ONEDNN = torch.backends.mkldnn.is_available()
 
 LIBRARY.define(
-    "convolution_of_codes(Tensor input, Tensor input_scale, Tensor weight, Tensor weight_scale, Tensor? bias, "
-    "SymInt[] kernel, SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups, ScalarType dtype) -> Tensor",
+    "convolution_of_codes(Tensor input, Tensor input_scale, Tensor? input_zero_point, Tensor weight, "
+    "Tensor weight_scale, Tensor? weight_zero_point, Tensor? bias, SymInt[] kernel, SymInt[] stride, "
+    "SymInt[] padding, SymInt[] dilation, SymInt groups, ScalarType dtype) -> Tensor",
     tags=torch.Tag.pt2_compliant_tag,
 )
 _OP = torch.ops.isobit.convolution_of_codes.default
 
 
-def is_quick(x: Tensor, columns: int, window: Window) -> bool:
-    """Whether the convolution of x with a weight [O, columns] is exact this way, and takes less time."""
-    exact, channels = columns * _PRODUCT <= _HELD, columns // math.prod(window.kernel)
+class Codes(NamedTuple):
+    """Bytes, a scale, and maybe an integer zero point: of an input [N, C, ...] one, of a weight [O, K] one, or one for
+    each row. packed: the dtype of a weight's, where a byte holds two."""
+
+    codes: Tensor
+    scale: Tensor
+    zero_point: Tensor | None = None
+    packed: torch.dtype | None = None
+
+    def is_int8(self) -> bool:
+        """Whether these are what quantized_linear multiplies."""
+        return self.zero_point is None and self.packed is None and self.codes.dtype == torch.int8
+
+    def largest(self) -> int:
+        """The largest number that a code stands for, before its scale."""
+        return _CODE if self.is_int8() else _DIFFERENCE
+
+    def bounded(self) -> Tensor | None:
+        """The zero point within the range of the codes' dtype, as products have it: [1] or [O]."""
+        if self.zero_point is None or self.packed is not None:
+            return self.zero_point
+        of = torch.iinfo(self.codes.dtype)
+        return self.zero_point.reshape(-1).clamp(of.min, of.max)
+
+
+def is_quick(x: Codes, weight: Codes, window: Window) -> bool:
+    """Whether the convolution is exact this way, and takes less time."""
+    columns, channels = weight.codes.shape[1], x.codes.shape[1] // window.groups
+    exact = columns * x.largest() * weight.largest() <= _HELD
     few = channels <= _FEW if window.groups > 1 else channels <= _FEWER and columns <= _FEW_COLUMNS
-    if not (exact and few and _BY_ONEDNN and x.is_cpu):
+    if not (exact and few and weight.packed is None and _BY_ONEDNN and x.codes.is_cpu):
         return False
-    return is_plain(x) or (is_compiling() and not within_torch_func())
+    return is_plain(x.codes) or (is_compiling() and not within_torch_func())
 
 
-def convolution_of_codes(
-    x: Tensor, x_scale: Tensor, codes: Tensor, scale: Tensor, bias: Tensor | None, window: Window, dtype: torch.dtype
-) -> Tensor:
-    """quantized_linear's product of patches of int8 codes [N, C, ...] and the codes [O, K] of a weight. scale: one, or
-    one for each output channel."""
-    given = x, x_scale, codes, scale, bias
-    if is_plain(x):
+def convolution_of_codes(x: Codes, weight: Codes, bias: Tensor | None, window: Window, dtype: torch.dtype) -> Tensor:
+    """The product of patches by quantized_linear, or quantized_linear_per_group of one group."""
+    given = x.codes, x.scale, x.bounded(), weight.codes, weight.scale, weight.bounded(), bias
+    if is_plain(x.codes):
         return _computed(*given, *window[:5], dtype)
     y: Tensor = _OP(*given, *map(list, window[:4]), window.groups, dtype)
     return y
@@ -58,19 +81,28 @@ def _empty(x: Tensor, codes: Tensor, window: Window, dtype: torch.dtype) -> Tens
     return torch.empty(shape, dtype=dtype, device=x.device, memory_format=memory_format(x))
 
 
-def _fake(x: Tensor, x_scale: Tensor, codes: Tensor, scale: Tensor, bias: Tensor | None, *rest: Any) -> Tensor:
-    *window, dtype = rest
+def _fake(x: Tensor, x_scale: Tensor, x_zero: Tensor | None, codes: Tensor, *rest: Any) -> Tensor:
+    *window, dtype = rest[3:]
     return _empty(x, codes, Window(*window), dtype)
 
 
-def _computed(x: Tensor, x_scale: Tensor, codes: Tensor, scale: Tensor, bias: Tensor | None, *rest: Any) -> Tensor:
+def _computed(
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor | None,
+    codes: Tensor,
+    scale: Tensor,
+    zero_point: Tensor | None,
+    bias: Tensor | None,
+    *rest: Any,
+) -> Tensor:
     *extents, dtype = rest
     window, wide = Window(*extents), torch.promote_types(dtype, torch.float32)
     y = result = _empty(x, codes, window, dtype)
     if result.numel() == 0:
         return result
-    kernels, scales = as_kernels(codes, window.kernel), _dequantized(scale.reshape(-1), x_scale, wide)
-    scales = scales.expand(codes.shape[0])
+    scales = _less(scale.reshape(-1), None, wide, x_scale).expand(codes.shape[0])
+    kernels = as_kernels(_less_by_row(codes, zero_point), window.kernel)
     if window.dims == 1:
         x, y, kernels, window = x[:, :, None], y[:, :, None], kernels[:, :, None], window.flat()
     bias = None if bias is None else bias.to(wide).reshape(-1, *(1,) * window.dims)
@@ -78,10 +110,10 @@ def _computed(x: Tensor, x_scale: Tensor, codes: Tensor, scale: Tensor, bias: Te
     size = 4 * (x[0].numel() + y[0].numel())
     step = len(x) if size * len(x) <= _CACHE else max(_PIECE // size, 1)
     room = torch.empty((min(step, len(x)), *x.shape[1:]), memory_format=lies)
-    kernels, one = kernels.float().contiguous(memory_format=lies), number(1.0, room)
+    kernels = kernels.contiguous(memory_format=lies)
     pieces = [(x, y)] if step == len(x) else zip(x.split(step), y.split(step), strict=True)
     for some, to in pieces:
-        sums = _sums(_dequantized(some, one, torch.float32, room[: len(some)]), kernels, window)
+        sums = _sums(_less(some, x_zero, torch.float32, out=room[: len(some)]), kernels, window)
         made = to if bias is None or dtype == wide else torch.empty_like(to, dtype=wide)
         dequantize_per_channel(sums, scales, None, 1, 0, 1, sums.dtype, out_dtype=made.dtype, out=made)
         if bias is not None:
@@ -91,9 +123,30 @@ def _computed(x: Tensor, x_scale: Tensor, codes: Tensor, scale: Tensor, bias: Te
     return result
 
 
-def _dequantized(codes: Tensor, scale: Tensor, dtype: torch.dtype, out: Tensor | None = None) -> Tensor:
-    """codes * scale, rounded once, in any order of elements."""
-    return dequantize_per_tensor(codes, scale, None, 0, 1, codes.dtype, out_dtype=dtype, out=out)
+def _less(
+    codes: Tensor,
+    zero_point: Tensor | None,
+    dtype: torch.dtype,
+    scale: Tensor | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Codes less their zero point, times a scale, rounded once."""
+    one = _ONE if scale is None else scale
+    return dequantize_per_tensor(codes, one, zero_point, *_range(codes), codes.dtype, out_dtype=dtype, out=out)
+
+
+def _less_by_row(codes: Tensor, zero_point: Tensor | None) -> Tensor:
+    if zero_point is None:
+        return codes.float()
+    rows = len(codes)
+    return dequantize_per_channel(codes, _ONE.expand(rows), zero_point.expand(rows), 0, *_range(codes), codes.dtype)
+
+
+def _range(codes: Tensor) -> tuple[int, int]:
+    if codes.is_floating_point():
+        return 0, 1
+    of = torch.iinfo(codes.dtype)
+    return of.min, of.max
 
 
 def _sums(codes: Tensor, kernels: Tensor, window: Window) -> Tensor:

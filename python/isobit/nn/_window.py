@@ -104,12 +104,19 @@ class Window(NamedTuple):
         steps = tuple(slice(None, None, s) for s in self.stride)
         return x[(slice(None), slice(None), *steps)], self._replace(stride=(1,) * self.dims)
 
-    def padded(self, x: Tensor) -> Tensor:
-        """x [N, C, ...] with its zeros around, as [N, ..., C] in that order, so that patches are of long runs."""
+    def padded(self, x: Tensor, zero: Tensor | None = None) -> Tensor:
+        """x [N, C, ...] with its zeros around, as [N, ..., C] in that order, so that patches are of long runs. zero: the
+        code of 0, if another."""
         y = x.movedim(1, -1)
-        if any(self.padding):
-            y = torch.nn.functional.pad(y, (0, 0, *self.padding))
-        return y.contiguous()
+        if not any(self.padding):
+            return y.contiguous()
+        around = (0, 0, *self.padding)
+        if zero is None:
+            return torch.nn.functional.pad(y, around).contiguous()
+        if is_plain(x):
+            return torch.nn.functional.pad(y, around, value=int(zero)).contiguous()
+        inside = torch.nn.functional.pad(torch.ones_like(y, dtype=torch.bool), around)
+        return torch.where(inside, torch.nn.functional.pad(y, around), zero.to(y.dtype)).contiguous()
 
     def patches(self, x: Tensor) -> Tensor:
         """The patches of what `padded` gave: a view [N, *positions, *kernel, C]."""
@@ -153,11 +160,11 @@ def memory_format(x: Tensor) -> torch.memory_format:
     return last if not x.is_contiguous() and x.is_contiguous(memory_format=last) else torch.contiguous_format
 
 
-def convolved(x: Tensor, outputs: int, window: Window, product: Product) -> Tensor:
-    """The convolution of x [N, C, ...] with a product of patches, [N, outputs, ...]."""
+def convolved(x: Tensor, outputs: int, window: Window, product: Product, zero: Tensor | None = None) -> Tensor:
+    """The convolution of x [N, C, ...] with a product of patches, [N, outputs, ...]. zero: as `Window.padded` has it."""
     lies, dims, groups = memory_format(x), window.dims, window.groups
     x, window = window.thinned(x)
-    padded = window.padded(x)
+    padded = window.padded(x, zero)
     own, each, plain = padded.shape[-1] // groups, outputs // groups, is_plain(x)
     most = _TURNED if lies == torch.contiguous_format else MOST
     parts, y = [], None

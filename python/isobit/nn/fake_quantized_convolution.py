@@ -91,8 +91,9 @@ class FakeQuantizedConv2d(_FakeQuantizedConv, torch.nn.Conv2d):
     for each output channel (``per_channel`` of axis 0): ValueError otherwise. The convolution is a product of rows,
     the patches [kernel, in_channels / groups] that the kernel meets (after fake quantization, padding is 0), and the weight
     [out_channels, K] in that order:
-    - int8 codes with zero points of 0 and one scale for the input: isobit.quantized_linear_codes, exact integers;
-    - other codes of 4 or 8 bits for the weight, without groups: isobit.weight_only_linear of the input's values;
+    - codes of up to 8 bits for both, one scale for the input: isobit.quantized_linear_codes, exact integers, with zero
+      points where there are any;
+    - codes of 4 or 8 bits for the weight alone, without groups: isobit.weight_only_linear of the input's values;
     - all else: isobit.linear of the values;
     - ``exact=False``: torch's convolution of the values, whose bits are torch's.
 

@@ -63,10 +63,10 @@ def prepare(
     model does not call, but whose weight it reads, as torchvision's Swin transformers do: nothing quantizes what it
     computes of them.
 
-    A convolution's weight has one scale, or one for each output channel. Its fastest product, of integers, wants int8
-    with zero points of 0 on both sides, and one scale for the activation: ``per_tensor``, ``is_dynamic`` or not. A
-    BatchNorm after a convolution trains on, and is served, in float; fold it before (torch.nn.utils.fusion.
-    fuse_conv_bn_eval, of the model in eval mode) to have one layer.
+    A convolution's weight has one scale, or one for each output channel. Its fastest product, of integers, wants
+    codes on both sides, best int8 with zero points of 0, and one scale for the activation: ``per_tensor``,
+    ``is_dynamic`` or not. A BatchNorm after a convolution trains on, and is served, in float; fold it before
+    (torch.nn.utils.fusion.fuse_conv_bn_eval, of the model in eval mode) to have one layer.
 
     A layer that becomes another stays the same object, with its parameters, hooks, device, dtype and mode, so
     that an optimizer, a tied weight and a layer used twice go on. Without ``inplace`` that is so in a copy of

@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 
 from .._autocast import narrowed
+from .._load import PACKED
 from ._buffers import member
 from ._convolution import (
+    INTEGER,
     codes_convolution,
     codes_of_input,
     float_convolution,
@@ -17,6 +19,7 @@ from ._convolution import (
     product_of_patches,
 )
 from ._convolution_gradient import straight_through
+from ._convolution_of_codes import Codes
 from ._fake_quantizer import FakeQuantizer
 from ._linear import Operand
 from ._modules import check_channels, check_input, leaf
@@ -72,20 +75,22 @@ class ServedFakeQuantizedConv(torch.nn.Module):
 
     def _convolved(self, x: Operand, window: Window) -> Tensor:
         w, bias, bare = member(self, "weight"), member(self, "bias"), window.bare()
-        wants = x.wants_gradient()
-        if self.product == "integer":
-            plain = x.detached()
-            assert plain.scale is not None
-            given = codes_of_input(plain, window), plain.scale, member(w, "codes"), member(w, "scale"), bias
-            value = integer_convolution(*given, bare, x.tensor.dtype)
+        wants, kind = x.wants_gradient(), self.product
+        if kind == "integer_groups" and x.scheme is None:  # of values that are no codes
+            kind = product_of_patches(None, w.scheme, bare.groups, True)
+        if kind in INTEGER:
+            scheme, codes = w.exportable(member(w, "codes"))
+            packed = scheme.dtype if scheme.dtype in PACKED else None
+            weight = Codes(codes, member(w, "scale"), member(w, "zero_point"), packed)
+            value = integer_convolution(codes_of_input(x.detached(), window), weight, bias, bare, x.tensor.dtype)
             if not wants:
                 return value
             wide = torch.promote_types(w.dtype, torch.float32)
             return straight_through(window.batch(x.widest().values()), w.values(wide), None, value, bare)
         values = window.batch(x.values())
-        if self.product == "torch":
+        if kind == "torch":
             return bare.by_torch(values, w().clone(memory_format=memory_format(values)), bias)  # torch asks how it lies
-        if self.product == "float":
+        if kind == "float":
             values, rows, bias = narrowed(values, w.rows_of(w.dtype), bias)
             value = float_convolution(values.detach(), rows, bias, bare)
             kernels = as_kernels(rows, w.shape[2:]) if wants else None
