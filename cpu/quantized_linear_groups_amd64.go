@@ -26,7 +26,7 @@ type groupKernel struct {
 	panel int64            // columns
 	pairs bool
 	packX func(g *groupRun, m, k, codes, pieces int64, to, pairs unsafe.Pointer)
-	packW func(g *groupRun, c *groupChunk)
+	packW func(g *groupRun, c groupChunk)
 	few   func(g *groupRun, n int64, xScale []float32) // unless nil: takes few rows of x, and groupRows columns, at once
 }
 
@@ -72,12 +72,16 @@ func (k *groupKernel) layer() GroupLinearLayer {
 				quantizedLinearPerGroup[float32](t)
 				return
 			}
-			run := k.begin(t)
+			run := &t.Scratch.group // a local one would be allocated: kernels are called through it
+			*run = k.begin(t)
 			run.tile()
+			*run = groupRun{}
 		},
 		Pack: func(t *GroupLinearTile) {
-			run := k.begin(t)
+			run := &t.Scratch.group
+			*run = k.begin(t)
 			run.packRows()
+			*run = groupRun{}
 		},
 		Packed: func(t *GroupLinearTile) int64 {
 			if t.K == 0 || !t.fitsInt32() {
@@ -175,7 +179,7 @@ func (g *groupRun) tile() {
 	for number := range g.chunks {
 		c := g.chunk(number)
 		g.loadParams(&c)
-		g.packW(g, &c)
+		g.packW(g, c)
 		for n := int64(0); n < g.N1-g.N0; n += g.panel {
 			g.multiply(&c, n, xScale)
 		}

@@ -32,12 +32,12 @@ func widenGroupX(g *groupRun, m, k, codes, pieces int64, to, _ unsafe.Pointer) {
 }
 
 // widenGroupW packs weight.
-func widenGroupW(g *groupRun, c *groupChunk) {
+func widenGroupW(g *groupRun, c groupChunk) {
 	flip, offset := g.flipped()
 	lo, hi := g.Weight.DType.WholeRange()
 	pairs := unsafe.Pointer(&g.memory.pairs) // of codes, side by side for the columns
 	for n := g.N0; n < g.N1; n += groupRows {
-		steps := g.spread(c, n, flip) / g.step
+		steps := g.spread(&c, n, flip) / g.step
 		transposeBySize[2](pairs, 2*groupRows, unsafe.Pointer(&g.memory.rows), groupRowRoom, groupRows, steps)
 		widenGroupPanelAVX2((*byte)(pairs), int(c.pieces*g.size/g.step), int(c.groups), flip, g.zeros(c.group, n-g.N0), float32(lo), float32(hi), offset,
 			&g.memory.codes[(n-g.N0)*groupDepth*g.code])

@@ -4,3 +4,6 @@ package cpu
 
 // groupLinearRows are the rows of QuantizedLinearPerGroup before the definition: none here.
 var groupLinearRows []Row[GroupLinearLayer]
+
+// groupRun is a tile under way.
+type groupRun struct{}

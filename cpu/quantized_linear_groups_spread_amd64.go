@@ -63,8 +63,8 @@ func (g *groupRun) flipped() (flip uint32, offset float32) {
 
 // flippedX returns the bits that are flipped of codes of x, so that they are signed or unsigned, and the zero point of a row.
 func (g *groupRun) flippedX(m int64, signed bool) (flip uint32, zero int) {
-	var of [1]float32
-	loadZeroPoints(of[:], g.XZero.At(m), g.X.DType)
+	of := BlockOf[float32](g.Scratch, 2, 1)
+	loadZeroPoints(of, g.XZero.At(m), g.X.DType)
 	switch zero = int(of[0]); {
 	case signed && g.X.DType == tensor.U8:
 		return 0x80808080, zero - 128

@@ -36,14 +36,14 @@ func packGroupX(g *groupRun, m, k, codes, pieces int64, to, pairs unsafe.Pointer
 }
 
 // packGroupW packs weight, and makes its pairs.
-func packGroupW(g *groupRun, c *groupChunk) {
+func packGroupW(g *groupRun, c groupChunk) {
 	flip, offset := g.flipped()
 	for n := g.N0; n < g.N1; n += groupRows {
 		to := unsafe.Pointer(&g.memory.codes[4*(n-g.N0)])
 		if g.halved || g.whole() && !g.Weight.DType.Packed() {
-			g.packWhole(c, n, flip, to)
+			g.packWhole(&c, n, flip, to)
 		} else {
-			g.packSpread(c, n, flip, to)
+			g.packSpread(&c, n, flip, to)
 		}
 	}
 	lo, hi := g.Weight.DType.WholeRange()

@@ -114,6 +114,7 @@ type Scratch struct {
 	operands32 operands[float32]
 	operands64 operands[float64]
 	short      GridBlock // grid_short.go
+	group      groupRun  // quantized_linear_groups_amd64.go
 }
 
 // BlockOf returns the first n elements of the scratch block with a number.
