@@ -145,6 +145,24 @@ def test_what_is_wrong_is_named():
         linear(x, scale.requires_grad_(), w, w_scale, **some).sum().backward()
 
 
+@pytest.mark.parametrize("name", ("input", "input_scale", "weight", "weight_scale"))
+def test_what_is_no_tensor_is_named(name):
+    (x, scale, zero), (w, w_scale, _) = activations(torch.int8), weights(torch.int8, 8)
+    args = {"input": x, "input_scale": scale, "weight": w, "weight_scale": w_scale}
+    for wrong in (None, 1, [1.0]):
+        for keywords in ({"group_size": 8}, {"input_zero_point": zero}):
+            with pytest.raises(TypeError, match=f"^quantized_linear_codes: {name} must be a Tensor, not"):
+                linear(**args | {name: wrong}, **keywords)
+
+
+def test_an_input_without_dimensions_is_named():
+    (x, scale, _), (w, w_scale, _) = activations(torch.int8), weights(torch.int8, 8)
+    with pytest.raises(
+        isobit.ArgumentError, match=r"^quantized_linear_codes: input has shape \[\]; want \[\.\.\., K\]"
+    ):
+        linear(x[0, 0], scale[0], w, w_scale, group_size=8)
+
+
 def test_packed_codes_that_lie_apart():
     (x, scale, zero), (w, w_scale, _) = activations(torch.int8), weights(torch.int4, 8)
     keywords = {"input_zero_point": zero, "group_size": 8, "weight_dtype": torch.int4}

@@ -4,7 +4,6 @@ quantized_linear_codes."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -71,7 +70,12 @@ def _call(
     return op(input, input_scale, input_zero_point, *of_weight, dtype)
 
 
-direct_product = partial(_call, _OP.fast)  # NotImplemented where there is more to do or to say
+def direct_product(*args: Any) -> Any:
+    """NotImplemented where there is more to do or to say."""
+    try:
+        return _call(_OP.fast, *args)
+    except (AttributeError, IndexError):  # of what is no tensor, or has no dimensions
+        return NotImplemented
 
 
 def product_of_codes(
