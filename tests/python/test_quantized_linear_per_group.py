@@ -161,6 +161,14 @@ def test_what_is_no_tensor_is_named(argument, grouped):
             linear(**good | {argument: odd})
 
 
+def test_an_input_without_dimensions_is_named():
+    (x, scale, _), (w, w_scale, _) = activations(torch.int8), weights(torch.int8, 8)
+    with pytest.raises(
+        isobit.ArgumentError, match=r"^quantized_linear_codes: input has shape \[\]; want \[\.\.\., K\]"
+    ):
+        linear(x[0, 0], scale[0], w, w_scale, group_size=8)
+
+
 def test_packed_codes_that_lie_apart():
     (x, scale, zero), (w, w_scale, _) = activations(torch.int8), weights(torch.int4, 8)
     keywords = {"input_zero_point": zero, "group_size": 8, "weight_dtype": torch.int4}

@@ -104,9 +104,6 @@ def test_a_linear_layer(name):
 @pytest.mark.parametrize("groups", (1, 2))
 @pytest.mark.parametrize("name", ("fixed", "affine"))
 def test_a_convolution(name, groups):
-    """Of integers; of codes where there are no groups."""
-    if (name, groups) == ("affine", 2):
-        pytest.skip("its product is of floats")
     torch.manual_seed(0)
     conv_weight, conv_activation = LAYERS[name][0]
     layer = torch.nn.Conv2d(4, N, 3, padding=1, groups=groups)
@@ -115,23 +112,26 @@ def test_a_convolution(name, groups):
     served = convert(layer)
     state = served.state_dict()
     scale, zero_point = (state.get(f"activation_fake_quantizer.{n}") for n in ("scale", "zero_point"))
-    q = torch.empty_like(x, dtype=torch.int8 if name == "fixed" else torch.float32)
+    q = torch.empty_like(x, dtype=torch.int8 if name == "fixed" else torch.uint8)
     if name == "fixed":
         run("quantize_per_tensor x=f32[2,4,5,3] zero_point=none q=s8 qmin=-128 qmax=127", x, scale, None, q)
     else:
-        run("fake_quantize_per_tensor x=f32[2,4,5,3] qmin=0 qmax=255", x, scale, zero_point, q)
-    around, parts, c, n = torch.nn.functional.pad(q, (1, 1, 1, 1)).permute(0, 2, 3, 1), [], 4 // groups, N // groups
+        run("quantize_per_tensor x=f32[2,4,5,3] q=u8 qmin=0 qmax=255", x, scale, zero_point, q)
+    around = torch.full((2, 4, 7, 5), 0 if name == "fixed" else int(zero_point), dtype=q.dtype)
+    around[:, :, 1:-1, 1:-1] = q
+    around, parts, c, n = around.permute(0, 2, 3, 1), [], 4 // groups, N // groups
     for g in range(groups):
         own, rows = around[..., g * c : (g + 1) * c], slice(g * n, (g + 1) * n)
         at = [(b, i, j) for b in range(2) for i in range(5) for j in range(3)]
         patches = torch.stack([own[b, i : i + 3, j : j + 3].flatten() for b, i, j in at])
-        y, of_weight = torch.empty(len(at), n), [state[f"weight.{t}"][rows] for t in ("codes", "scale")]
+        y, codes, w_scale = torch.empty(len(at), n), *(state[f"weight.{t}"][rows] for t in ("codes", "scale"))
+        bias, scales, shapes = state["bias"][rows], scale.expand(len(at)), f"[{len(at)},{9 * c}] weight=s8[{n},{9 * c}]"
         if name == "fixed":
-            problem = f"quantized_linear x=s8[{len(at)},{9 * c}] weight=s8[{n},{9 * c}]"
-            run(problem, patches, scale.expand(len(at)), *of_weight, state["bias"][rows], y)
+            run(f"quantized_linear x=s8{shapes}", patches, scales, codes, w_scale, bias, y)
         else:
-            problem = f"weight_only_linear x=f32[{len(at)},{9 * c}] weight=s8[{n},{9 * c}] group_size={9 * c}"
-            run(problem, patches, of_weight[0], of_weight[1][:, None], None, state["bias"], y)
+            words = shapes.replace(" ", " x_zero_point=i32 ")
+            problem = f"quantized_linear_per_group x=u8{words} group_size={9 * c}"
+            run(problem, patches, scales, zero_point.int().expand(len(at)), codes, w_scale[:, None], None, bias, y)
         parts.append(y.reshape(2, 5, 3, n))
     assert_same(torch.cat(parts, -1).permute(0, 3, 1, 2).contiguous(), served(x))
 
