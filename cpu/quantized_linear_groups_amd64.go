@@ -46,7 +46,8 @@ const (
 	groupParams  = groupDepth / groupLeast // groups whose parameters are loaded at a time
 	groupCodes   = 2 * groupDepth * LinearColumns
 	groupFewRows = 4
-	groupRows    = 16 // of weight that are packed at a time
+	groupFewMost = 1 << 15 // codes of a row of weight that few takes in a call, which cannot be preempted
+	groupRows    = 16      // of weight that are packed at a time
 	groupRowRoom = groupDepth + streamAlignment
 )
 
@@ -95,7 +96,8 @@ func (k *groupKernel) begin(t *GroupLinearTile) groupRun {
 		g.memory = (*groupMemory)(unsafe.Pointer(&t.Scratch.columns))
 	}
 	step, depth := k.step, int64(groupDepth)
-	if k.few != nil && t.M <= groupFewRows && t.Rows%groupRows == 0 && t.GroupSize%groupPart == 0 && t.K%t.GroupSize == 0 {
+	whole := t.Rows%groupRows == 0 && t.GroupSize%groupPart == 0 && t.K%t.GroupSize == 0
+	if k.few != nil && t.M <= groupFewRows && whole && min(t.K, groupParams*t.GroupSize) <= groupFewMost {
 		g.isFew, depth = true, math.MaxInt64
 	}
 	if k.pairs && t.Weight.DType.Packed() {

@@ -77,7 +77,7 @@ def _computed(x: Tensor, x_scale: Tensor, codes: Tensor, scale: Tensor, bias: Te
     lies = torch.channels_last if window.dims == 2 else torch.channels_last_3d
     size = 4 * (x[0].numel() + y[0].numel())
     step = len(x) if size * len(x) <= _CACHE else max(_PIECE // size, 1)
-    room = torch.empty((min(step, len(x)), *x.shape[1:]), memory_format=lies)
+    room = torch.empty((min(step, len(x)), *x.shape[1:]), dtype=torch.float32, device=x.device, memory_format=lies)
     kernels, one = kernels.float().contiguous(memory_format=lies), number(1.0, room)
     pieces = [(x, y)] if step == len(x) else zip(x.split(step), y.split(step), strict=True)
     for some, to in pieces:
