@@ -122,6 +122,9 @@ func (g *groupRun) row() int64 {
 // packedX is where a row of x is packed.
 func (g *groupRun) packedX(chunk, m int64) (codes, pairs unsafe.Pointer) {
 	codes = unsafe.Add(g.Packed, (chunk*g.M+m)*g.row())
+	if !g.pairs {
+		return codes, nil
+	}
 	return codes, unsafe.Add(codes, g.mostPieces()*g.size*g.code)
 }
 
@@ -138,12 +141,14 @@ func (g *groupRun) packRows() {
 // packRow packs what a chunk has of a row of x.
 func (g *groupRun) packRow(c *groupChunk, m int64) {
 	to, pairs := g.packedX(c.number, m)
+	done := int64(0) // pieces
 	pack := func(k, codes, pieces int64) {
-		g.packX(g, m, k, codes, pieces, to, pairs)
-		to = unsafe.Add(to, pieces*g.size*g.code)
+		own := pairs
 		if g.pairs {
-			pairs = unsafe.Add(pairs, 4*pieces)
+			own = unsafe.Add(pairs, 4*done)
 		}
+		g.packX(g, m, k, codes, pieces, unsafe.Add(to, done*g.size*g.code), own)
+		done += pieces
 	}
 	for group := c.group; group < c.group+c.groups; group++ {
 		k, codes := g.codes(c, group)
@@ -153,7 +158,7 @@ func (g *groupRun) packRow(c *groupChunk, m int64) {
 		}
 		for ; pieces < c.pieces; pieces++ {
 			at := min(codes, pieces*g.size)
-			pack(k+at, codes-at, 1)
+			pack(g.within(k+at), codes-at, 1)
 		}
 	}
 }
