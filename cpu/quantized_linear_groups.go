@@ -73,12 +73,15 @@ func (c *groupCut) chunk(number int64) groupChunk {
 	return groupChunk{number: number, group: number / parts, groups: 1, piece: piece, pieces: count, begins: piece == 0, ends: piece+count == c.pieces}
 }
 
-// codes returns the position of a chunk's group, and how many codes of it are in the chunk.
+// codes returns the position of a chunk's group, and how many codes of it are in the chunk. Of none the position is any.
 func (c *groupCut) codes(chunk *groupChunk, group int64) (k, count int64) {
-	first := group * c.group
-	k = first + chunk.piece*c.size
-	return k, max(0, min(chunk.pieces*c.size, c.group-chunk.piece*c.size, c.k-k))
+	k = group*c.group + chunk.piece*c.size
+	count = max(0, min(chunk.pieces*c.size, c.group-chunk.piece*c.size, c.k-k))
+	return c.within(k), count
 }
+
+// within keeps a position, from which no code may be read, in a row: pointers beyond what they are of are none.
+func (c *groupCut) within(k int64) int64 { return min(k, c.k-1) }
 
 // codeRange returns the most that a code can differ from a zero point of a type, or from 0 where there is none.
 func codeRange(codes, zero tensor.DType) int64 {

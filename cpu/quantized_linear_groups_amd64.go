@@ -46,7 +46,8 @@ const (
 	groupParams  = groupDepth / groupLeast // groups whose parameters are loaded at a time
 	groupCodes   = 2 * groupDepth * LinearColumns
 	groupFewRows = 4
-	groupRows    = 16 // of weight that are packed at a time
+	groupFewMost = 1 << 15 // codes of a row of weight that few takes in a call, which cannot be preempted
+	groupRows    = 16      // of weight that are packed at a time
 	groupRowRoom = groupDepth + streamAlignment
 )
 
@@ -99,7 +100,8 @@ func (k *groupKernel) begin(t *GroupLinearTile) groupRun {
 		g.memory = (*groupMemory)(unsafe.Pointer(&t.Scratch.columns))
 	}
 	step, depth := k.step, int64(groupDepth)
-	if k.few != nil && t.M <= groupFewRows && t.Rows%groupRows == 0 && t.GroupSize%groupPart == 0 && t.K%t.GroupSize == 0 {
+	whole := t.Rows%groupRows == 0 && t.GroupSize%groupPart == 0 && t.K%t.GroupSize == 0
+	if k.few != nil && t.M <= groupFewRows && whole && min(t.K, groupParams*t.GroupSize) <= groupFewMost {
 		g.isFew, depth = true, math.MaxInt64
 	}
 	if k.pairs && t.Weight.DType.Packed() {
@@ -124,6 +126,9 @@ func (g *groupRun) row() int64 {
 // packedX is where a row of x is packed.
 func (g *groupRun) packedX(chunk, m int64) (codes, pairs unsafe.Pointer) {
 	codes = unsafe.Add(g.Packed, (chunk*g.M+m)*g.row())
+	if !g.pairs {
+		return codes, nil
+	}
 	return codes, unsafe.Add(codes, g.mostPieces()*g.size*g.code)
 }
 
@@ -140,12 +145,14 @@ func (g *groupRun) packRows() {
 // packRow packs what a chunk has of a row of x.
 func (g *groupRun) packRow(c *groupChunk, m int64) {
 	to, pairs := g.packedX(c.number, m)
+	done := int64(0) // pieces
 	pack := func(k, codes, pieces int64) {
-		g.packX(g, m, k, codes, pieces, to, pairs)
-		to = unsafe.Add(to, pieces*g.size*g.code)
+		own := pairs
 		if g.pairs {
-			pairs = unsafe.Add(pairs, 4*pieces)
+			own = unsafe.Add(pairs, 4*done)
 		}
+		g.packX(g, m, k, codes, pieces, unsafe.Add(to, done*g.size*g.code), own)
+		done += pieces
 	}
 	for group := c.group; group < c.group+c.groups; group++ {
 		k, codes := g.codes(c, group)
@@ -155,7 +162,7 @@ func (g *groupRun) packRow(c *groupChunk, m int64) {
 		}
 		for ; pieces < c.pieces; pieces++ {
 			at := min(codes, pieces*g.size)
-			pack(k+at, codes-at, 1)
+			pack(g.within(k+at), codes-at, 1)
 		}
 	}
 }

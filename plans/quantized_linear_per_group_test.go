@@ -40,6 +40,21 @@ func TestGroupsOfQuantizedLinear(t *testing.T) {
 	}
 }
 
+// Chunks and pieces that lie beyond the last group's codes have no address: checkptr stops a program that makes one. The
+// first has pieces beyond, the others chunks, or rows that fill a workspace to its end.
+func TestGroupsThatEndEarly(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 19))
+	for _, text := range []string{
+		"x=s8[2,481] weight=s8[32,481] group_size=480", "x=u8[3,1030] weight=u8[17,1030] group_size=1024",
+		"x=s8[5,1030] weight=s4[17,1030] group_size=1024", "x=s8[1,3001] weight=s8[5,3001] group_size=2900",
+		"x=u8[4,64] weight=s8[32,64] group_size=32", "x=s8[8,512] weight=u4[17,512] group_size=512",
+	} {
+		for _, zero := range []string{"none", "i32"} {
+			everyGroupLinearRow(t, fmt.Sprintf("quantized_linear_per_group %s x_zero_point=%s weight_zero_point=%s", text, zero, zero), r)
+		}
+	}
+}
+
 // everyGroupLinearRow holds every row against the definition, between pages that are not mapped, also of tensors whose rows lie apart.
 func everyGroupLinearRow(t *testing.T, text string, r *rand.Rand) {
 	t.Helper()

@@ -118,6 +118,21 @@ def test_what_torch_is_told_of_onednn_changes_no_bit():
         torch.set_float32_matmul_precision(precision)
 
 
+@pytest.mark.parametrize("dtype", (torch.float64, torch.bfloat16), ids=NAMES.get)
+def test_what_new_tensors_are_by_default_changes_no_bit(dtype):
+    x, codes, one = codes_of((2, 2, 9, 8), "any"), codes_of((4, 9), "any", 1), torch.ones(1)
+    given = x, one, codes, one, None, POINT._replace(kernel=(3, 3)), torch.float32
+    want = convolution_of_codes(*given)
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(dtype)
+        assert_same(convolution_of_codes(*given), want)
+        with torch.device("meta"):
+            assert_same(convolution_of_codes(*given), want)
+    finally:
+        torch.set_default_dtype(before)
+
+
 def test_compiled_it_is_one_node():
     layer, x = layer_of("each channel")
     layer(x)

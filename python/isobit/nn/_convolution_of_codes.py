@@ -109,7 +109,7 @@ def _computed(
     lies = torch.channels_last if window.dims == 2 else torch.channels_last_3d
     size = 4 * (x[0].numel() + y[0].numel())
     step = len(x) if size * len(x) <= _CACHE else max(_PIECE // size, 1)
-    room = torch.empty((min(step, len(x)), *x.shape[1:]), memory_format=lies)
+    room = torch.empty((min(step, len(x)), *x.shape[1:]), dtype=torch.float32, device=x.device, memory_format=lies)
     kernels = kernels.contiguous(memory_format=lies)
     pieces = [(x, y)] if step == len(x) else zip(x.split(step), y.split(step), strict=True)
     for some, to in pieces:
