@@ -17,6 +17,8 @@ type attentionOptions struct {
 	seed    uint64
 	bias    Value
 	biasErr error
+	weights func(be Backend, of Value, err error) // where what queries take of keys goes
+	heads   bool                                  // as its mean over the heads
 }
 
 // WithScale multiplies scores by a number in place of 1/sqrt(d).
@@ -35,12 +37,50 @@ func WithBias[B Backend](bias Float[B]) AttentionOption {
 	return func(o *attentionOptions) { o.bias, o.biasErr = bias.v, bias.Err() }
 }
 
+// WithWeights sets into to what each query takes of each key, [..., l, s], of MultiheadAttention [..., heads, l, s]: after
+// WithDropout, and zeros of a query that looks at no key. Gradients pass through it. It is for the caller to release.
+func WithWeights[B Backend](into *Float[B]) AttentionOption {
+	return func(o *attentionOptions) {
+		o.heads, o.weights = false, func(be Backend, of Value, err error) {
+			same, ok := be.(B)
+			if !ok && err == nil {
+				err = fmt.Errorf("autodiff: attention: WithWeights is of another backend than %s", be.Name())
+			}
+			*into = Float[B]{Tensor[B]{be: same, v: of, err: err}}
+		}
+	}
+}
+
+// WithMeanWeights is WithWeights with the mean over the heads, which are the third dimension from the last: PyTorch's need_weights.
+func WithMeanWeights[B Backend](into *Float[B]) AttentionOption {
+	set := WithWeights(into)
+	return func(o *attentionOptions) {
+		set(o)
+		o.heads = true
+	}
+}
+
 // ScaledDotProductAttention is softmax(q times transposed k / sqrt(d)) times v, for queries q [..., l, d],
 // keys k [..., s, d] and values v [..., s, e], whose dimensions before these broadcast. A query looks at the
 // keys where the mask [l, s], or what broadcasts to [..., l, s], holds, if it is present; see CausalMask. A mask of the
 // keys that are no padding is [n, 1, s], with heads [n, 1, 1, s].
 // One that looks at none gets zeros, as in PyTorch.
 func (q Float[B]) ScaledDotProductAttention(k, v Float[B], mask Bool[B], options ...AttentionOption) Float[B] {
+	var o attentionOptions
+	for i, option := range options {
+		if option == nil {
+			return Float[B]{failed(q.be, "scaled_dot_product_attention: option %d is nil; want WithScale, WithDropout or WithBias", i)}
+		}
+		option(&o)
+	}
+	y := q.attend(k, v, mask, &o)
+	if o.weights != nil && y.Err() != nil {
+		o.weights(q.be, nil, y.Err())
+	}
+	return y
+}
+
+func (q Float[B]) attend(k, v Float[B], mask Bool[B], o *attentionOptions) Float[B] {
 	for _, p := range []struct {
 		name string
 		Float[B]
@@ -55,12 +95,8 @@ func (q Float[B]) ScaledDotProductAttention(k, v Float[B], mask Bool[B], options
 	if q.extent(-1) != k.extent(-1) || k.extent(-2) != v.extent(-2) {
 		return Float[B]{failed(q.be, "scaled_dot_product_attention: q is %v, k %v and v %v; want [..., l, d], [..., s, d] and [..., s, e]", q, k, v)}
 	}
-	var o attentionOptions
-	for i, option := range options {
-		if option == nil {
-			return Float[B]{failed(q.be, "scaled_dot_product_attention: option %d is nil; want WithScale, WithDropout or WithBias", i)}
-		}
-		option(&o)
+	if o.heads && max(q.Rank(), k.Rank(), v.Rank()) < 3 {
+		return Float[B]{failed(q.be, "scaled_dot_product_attention: q is %v, k %v and v %v; want heads, [..., heads, l, d], for WithMeanWeights", q, k, v)}
 	}
 	var made temporaries[B]
 	defer made.release()
@@ -107,6 +143,16 @@ func (q Float[B]) ScaledDotProductAttention(k, v Float[B], mask Bool[B], options
 	weights := keep(scores.Softmax(-1))
 	if o.p != 0 {
 		weights = keep(weights.Dropout(o.p, o.seed))
+	}
+	if o.weights != nil {
+		if blind.Present() {
+			weights = keep(weights.MaskFill(blind, 0))
+		}
+		taken := weights.Reshape(weights.Shape()...)
+		if o.heads {
+			taken = keep(taken).Mean(-3)
+		}
+		o.weights(q.be, taken.v, taken.Err())
 	}
 	y := weights.MatMul(v)
 	if blind.Present() {

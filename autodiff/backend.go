@@ -176,6 +176,8 @@ type Attr struct {
 	Mode         string  // of GridSample, EmbeddingBag and Step
 	Padding      string  // of GridSample
 	PaddingIdx   *int64  // of Embedding and EmbeddingBag: the row of indices that do not count; nil: none
+	ByFrequency  bool    // of Embedding and EmbeddingBag: gradients of rows are divided by the number of their terms
+	Renorm       bool    // of them, likewise: rows are scaled first, down to a norm of Floats[0], which is of the order Floats[1]
 	LastOffset   bool    // of EmbeddingBag: the offsets end with where the last bag does
 	Skip         [3]bool // of a backward's gradients: those that are not wanted
 }

@@ -71,7 +71,7 @@ var angles = values([]int{2, 4}, 0.3, -0.7, 1.3, 2.9, -4.4, 5.6, 355, -4000)
 
 var (
 	firstCases = slices.Concat(elementCases, shapeCases, networkCases, planCases)
-	cases      = slices.Concat(firstCases, lossCases, furtherCases)
+	cases      = slices.Concat(firstCases, lossCases, furtherCases, optionCases)
 )
 
 var elementCases = []testCase{

@@ -132,6 +132,8 @@ var cpuKernels = [opCount]func(k *call) error{
 	OpChooseQParams:        planChooseQParams,
 	OpQuantizedLinear:      planQuantizedLinear,
 
+	OpEmbeddingRenorm: planEmbeddingRenorm,
+
 	OpCopyInPlace:     func(k *call) error { copy(k.in[0].buf.mem, k.in[1].buf.mem); return nil },
 	OpAddInPlace:      byFloat(addInPlace[float32], addInPlace[float64]),
 	OpSliceAddInPlace: byFloat(sliceAddInPlace[float32], sliceAddInPlace[float64]),

@@ -33,7 +33,7 @@
 //
 // Attention, of one sequence or of two, LSTM and GRU, convolutions of sequences, images and volumes and their transposes, LayerNorm
 // and RMSNorm, pooling, Embedding and EmbeddingBag, and Dropout are others. Options that few networks have come last, such as
-// WithPaddingIdx. What differs
+// WithPaddingIdx. (WithMaxNorm changes a weight in place, as an Optimizer does.) What differs
 // between training and serving, such as Dropout, is an argument of the network. BatchNorm has one for it; its
 // running statistics are a Buffer of Params, which is saved with the parameters, and which no optimizer changes.
 //

@@ -2,7 +2,9 @@ package autodiff
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 
 	"github.com/isobit-ml/isobit/tensor"
 )
@@ -15,6 +17,15 @@ type EmbeddingOption func(*Attr)
 func WithPaddingIdx(row int) EmbeddingOption {
 	at := int64(row)
 	return func(a *Attr) { a.PaddingIdx = &at }
+}
+
+// WithScaleGradByFreq divides the gradient of each row by how often it was looked up. Bags of the mode "max" have none such.
+func WithScaleGradByFreq() EmbeddingOption { return func(a *Attr) { a.ByFrequency = true } }
+
+// WithMaxNorm scales the rows that are looked up down to a norm of most, before they are: the weight changes in place, as by an
+// Optimizer, and no gradient tells of it. The norm is the p-th root of the sum of |x|^p.
+func WithMaxNorm(most, p float64) EmbeddingOption {
+	return func(a *Attr) { a.Renorm, a.Floats[0], a.Floats[1] = true, most, p }
 }
 
 // WithIncludeLastOffset says that a bag's offsets have one more number, where the last bag ends.
@@ -30,6 +41,9 @@ func (x Float[B]) Embedding(indices Int[B], options ...EmbeddingOption) Float[B]
 	if at.LastOffset {
 		return Float[B]{failed(x.be, "embedding: WithIncludeLastOffset; want it with EmbeddingBag, which has offsets")}
 	}
+	if err := x.renorm(&at, indices); err != nil {
+		return Float[B]{Tensor[B]{be: x.be, err: err}}
+	}
 	return Float[B]{x.run(OpEmbedding, &at, indices.Tensor)}
 }
 
@@ -43,15 +57,37 @@ func (x Float[B]) EmbeddingBag(indices, offsets Int[B], factors Float[B], mode s
 	if err := at.embeddingOptions("embedding_bag", options); err != nil {
 		return Float[B]{Tensor[B]{be: x.be, err: err}}
 	}
+	if at.ByFrequency && mode == "max" {
+		return Float[B]{failed(x.be, "embedding_bag: WithScaleGradByFreq with the mode %q; want sum or mean", mode)}
+	}
+	if err := x.renorm(&at, indices); err != nil {
+		return Float[B]{Tensor[B]{be: x.be, err: err}}
+	}
 	out := x.runAll(OpEmbeddingBag, &at, indices.Tensor, offsets.Tensor, factors.Tensor)
 	out[1].Release() // the graph holds the positions, if it needs them
 	return Float[B]{out[0]}
 }
 
+// renorm scales rows of the weight in place, if at says so. Whoever looks them up has the errors of tensors.
+func (x Float[B]) renorm(at *Attr, indices Int[B]) error {
+	if !at.Renorm || x.Err() != nil || indices.Err() != nil {
+		return nil
+	}
+	_, err := x.be.Run(OpEmbeddingRenorm, at, x.v, indices.v)
+	return err
+}
+
+func renormed(_ *Attr, in []Info) ([3]Info, error) {
+	if len(in[0].Shape) != 2 || !in[0].DType.IsFloat() {
+		return fail("the weight is %v; want floats [v, d]", in[0])
+	}
+	return [3]Info{}, isIndex(in[1])
+}
+
 func (a *Attr) embeddingOptions(name string, options []EmbeddingOption) error {
 	for i, option := range options {
 		if option == nil {
-			return fmt.Errorf("autodiff: %s: option %d is nil; want WithPaddingIdx or WithIncludeLastOffset", name, i)
+			return fmt.Errorf("autodiff: %s: option %d is nil; want WithPaddingIdx or its like", name, i)
 		}
 		option(a)
 	}
@@ -146,6 +182,14 @@ func (j *job) padding() *job {
 	return j
 }
 
+// frequency adds that gradients are divided by how many terms they have.
+func (j *job) frequency() *job {
+	if j.k.at.ByFrequency {
+		j.truth("scale_grad_by_freq", true)
+	}
+	return j
+}
+
 // optional is shaped, of an argument that may be absent.
 func (j *job) optional(name string, t *cpuTensor) *job {
 	if t == nil {
@@ -159,7 +203,12 @@ func planEmbedding(k *call) error {
 }
 
 func planEmbeddingBackward(k *call) error {
-	return k.plan("embedding_backward").shaped("grad_output", k.in[0]).shaped("indices", k.in[1]).shaped("grad_weight", k.out[0]).padding().run()
+	return k.plan("embedding_backward").shaped("grad_output", k.in[0]).shaped("indices", k.in[1]).shaped("grad_weight", k.out[0]).padding().frequency().run()
+}
+
+func planEmbeddingRenorm(k *call) error {
+	float := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	return k.plan("embedding_renorm").shaped("weight", k.in[0]).shaped("indices", k.in[1]).word("max_norm", float(k.at.Floats[0])).word("norm_type", float(k.at.Floats[1])).run()
 }
 
 func planEmbeddingBag(k *call) error {
@@ -169,7 +218,7 @@ func planEmbeddingBag(k *call) error {
 
 func planEmbeddingBagBackward(k *call) error {
 	return k.plan("embedding_bag_backward").shaped("grad_output", k.in[0]).shaped("indices", k.in[1]).optional("offsets", k.in[2]).typed("per_sample_weights", k.in[3]).
-		typed("chosen", k.in[4]).shaped("grad_weight", k.out[0]).bags().word("mode", k.at.Mode).run()
+		typed("chosen", k.in[4]).shaped("grad_weight", k.out[0]).bags().frequency().word("mode", k.at.Mode).run()
 }
 
 func planEmbeddingBagDFactors(k *call) error {
@@ -182,11 +231,22 @@ func (j *job) bags() *job { return j.padding().truth("include_last_offset", j.k.
 
 // embeddingAgain differentiates the gradient of an Embedding: where it took nothing, it gives 0.
 func embeddingAgain(c *ctx) dyn {
-	g := c.with(OpEmbedding, c.g, dyn{c.tensor(1)})
+	g := c.with(OpEmbedding, byFrequency(c), dyn{c.tensor(1)})
 	if c.at.PaddingIdx == nil {
 		return g
 	}
 	return g.MaskFill(c.index(1).EqualScalar(*c.at.PaddingIdx).Unsqueeze(-1), 0)
+}
+
+// byFrequency is what the gradient of the weight gets, divided by the number of terms of each row where those were.
+func byFrequency(c *ctx) dyn {
+	if !c.at.ByFrequency {
+		return c.g
+	}
+	flat := c.index(1).Reshape(-1)
+	one := fill[Backend](c.sc, c.g.DType(), 1, []int64{int64(flat.Len()), 1})
+	none := dyn{fill[Backend](c.sc, c.g.DType(), 0, []int64{int64(c.g.extent(0)), 1})}
+	return c.g.Div(none.SelectAdd(0, flat, dyn{one}).Clamp(1, math.Inf(1)))
 }
 
 func bagRows(c *ctx) dyn {
@@ -200,7 +260,7 @@ func bagFactorsOf(c *ctx) dyn {
 // bagAgain is the bags of what the gradient of the weight gets. Maxima are taken from where they were.
 func bagAgain(c *ctx) dyn {
 	if c.at.Mode != "max" {
-		return c.with(OpEmbeddingBag, c.g, dyn{c.tensor(1)}, dyn{c.tensor(2)}, dyn{c.tensor(3)})
+		return c.with(OpEmbeddingBag, byFrequency(c), dyn{c.tensor(1)}, dyn{c.tensor(2)}, dyn{c.tensor(3)})
 	}
 	at := c.index(4)
 	if c.index(1).Len() == 0 {
@@ -212,7 +272,7 @@ func bagAgain(c *ctx) dyn {
 }
 
 func bagFactorsAgain(c *ctx) dyn {
-	return c.with(OpEmbeddingBagDFactors, c.in(0), c.g, dyn{c.tensor(1)}, dyn{c.tensor(2)})
+	return c.with(OpEmbeddingBagDFactors, c.in(0), byFrequency(c), dyn{c.tensor(1)}, dyn{c.tensor(2)})
 }
 
 // bagOfFactors and bagRowsOfFactors differentiate the gradient of per_sample_weights.

@@ -40,13 +40,20 @@ func TestFurtherLayersReleaseWhatTheyMake(t *testing.T) {
 		"attention, blind": func(x Float[adf]) Float[adf] {
 			return x.ScaledDotProductAttention(y, y, blind, WithBias(c), WithDropout(0.1, 2))
 		},
-		"cross attention":   func(x Float[adf]) Float[adf] { return x.MultiheadCrossAttention(y, y, 2, packed, blind) },
-		"conv1d":            func(x Float[adf]) Float[adf] { return x.Conv1d(line, none, Window1d{Pad: 1}) },
-		"conv_transpose1d":  func(x Float[adf]) Float[adf] { return x.ConvTranspose1d(sixes, none, Window1d{Pad: 1}) },
-		"max_pool1d":        func(x Float[adf]) Float[adf] { return x.MaxPool1d(Window1d{Kernel: 2}) },
-		"avg_pool3d":        func(x Float[adf]) Float[adf] { return x.AvgPool3d(Window3d{Kernel: [3]int{2, 2, 2}}) },
-		"adaptive_avg_pool": func(x Float[adf]) Float[adf] { return x.AdaptiveAvgPool(4, 3) },
-		"adaptive_max_pool": func(x Float[adf]) Float[adf] { return x.AdaptiveMaxPool(4, 3) },
+		"attention weights": func(x Float[adf]) Float[adf] {
+			var w Float[adf]
+			y := x.ScaledDotProductAttention(y, y, blind, WithMeanWeights(&w))
+			w.Release()
+			return y
+		},
+		"embedding by frequency": func(Float[adf]) Float[adf] { return table.Embedding(at, WithScaleGradByFreq()) },
+		"cross attention":        func(x Float[adf]) Float[adf] { return x.MultiheadCrossAttention(y, y, 2, packed, blind) },
+		"conv1d":                 func(x Float[adf]) Float[adf] { return x.Conv1d(line, none, Window1d{Pad: 1}) },
+		"conv_transpose1d":       func(x Float[adf]) Float[adf] { return x.ConvTranspose1d(sixes, none, Window1d{Pad: 1}) },
+		"max_pool1d":             func(x Float[adf]) Float[adf] { return x.MaxPool1d(Window1d{Kernel: 2}) },
+		"avg_pool3d":             func(x Float[adf]) Float[adf] { return x.AvgPool3d(Window3d{Kernel: [3]int{2, 2, 2}}) },
+		"adaptive_avg_pool":      func(x Float[adf]) Float[adf] { return x.AdaptiveAvgPool(4, 3) },
+		"adaptive_max_pool":      func(x Float[adf]) Float[adf] { return x.AdaptiveMaxPool(4, 3) },
 		"half adaptive_max": func(x Float[adf]) Float[adf] {
 			h := x.Cast(tensor.BF16)
 			defer h.Release()

@@ -138,6 +138,7 @@ const (
 	OpChooseQParams        // (x), to a scale and, if Asymmetric, a zero point
 	OpQuantizedLinear      // (x, weight, bias?): quantizes both, per row
 	// In place: the first input changes.
+	OpEmbeddingRenorm // (weight, indices); Floats are the largest norm and its order
 	OpAddInPlace      // (x, y)
 	OpSliceAddInPlace // (x, part): adds to what Slice would take; Starts, Steps
 	OpCopyInPlace     // (x, y)

@@ -24,7 +24,7 @@ type opDef struct {
 	plan, moves bool
 	// scheme operations read Attr.Scheme.
 	scheme bool
-	// inPlace operations change their first input, and have no outputs. The others are like it, or a part of it.
+	// inPlace operations change their first input, and have no outputs. The others are like it, or, of part, as infer says.
 	inPlace, part bool
 }
 
@@ -156,6 +156,7 @@ var ops = [opCount]opDef{
 	OpChooseQParams:        {name: "choose_qparams", in: inputs("x"), infer: chooseQParams, plan: true, scheme: true},
 	OpQuantizedLinear:      {name: "quantized_linear", in: inputs("x weight bias?"), infer: linear, floats: true, plan: true},
 
+	OpEmbeddingRenorm: {name: "embedding_renorm_", in: inputs("weight indices"), infer: renormed, inPlace: true, part: true, plan: true},
 	OpAddInPlace:      {name: "add_", in: inputs("x y"), infer: update, inPlace: true},
 	OpSliceAddInPlace: {name: "slice_add_", in: inputs("x part"), infer: sliceAdd, inPlace: true, part: true},
 	OpCopyInPlace:     {name: "copy_", in: inputs("x y"), infer: inPlace, inPlace: true, moves: true},

@@ -1,6 +1,7 @@
 package autodiff
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"testing"
@@ -38,6 +39,11 @@ func (b *beside) attentions() {
 	x, memory := b.leaf(math.Sin, 2, 2, 4), b.leaf(math.Cos, 2, 3, 4)
 	padded := Bools(ad, []bool{true, true, false, true, true, true}, 2, 1, 1, 3)
 	b.all("cross attention", x.MultiheadCrossAttention(memory, memory, 2, packed, padded), x, memory)
+	var weights, mean Float[adf]
+	x.MultiheadCrossAttention(memory, memory, 2, packed, padded, WithWeights(&weights))
+	x.MultiheadCrossAttention(memory, memory, 2, packed, padded, WithMeanWeights(&mean))
+	b.all("attention weights", weights, x, memory)
+	b.all("attention weights, mean", mean, x, memory)
 	apart := Attention[adf]{InWeight: b.of(math.Sin, 4, 4), KWeight: b.of(math.Sin, 4, 3), VWeight: b.of(math.Sin, 4, 2), InBias: packed.InBias, OutWeight: packed.OutWeight, OutBias: packed.OutBias}
 	b.all("cross attention, other features", b.of(math.Sin, 1, 2, 4).MultiheadCrossAttention(b.of(math.Cos, 1, 2, 3), b.of(math.Sin, 1, 2, 2), 2, apart, none))
 }
@@ -86,6 +92,14 @@ func (b *beside) embeddings() {
 	ad := b.ad
 	table, at, factors := b.leaf(math.Sin, 5, 2), Ints(ad, []int64{2, 0, 2, 3, 1, 4}), b.leaf(math.Cos, 6)
 	b.all("embedding", table.Embedding(at, WithPaddingIdx(2)), table)
+	often := Ints(ad, []int64{2, 0, 2, 3, 1, 2})
+	b.all("embedding, by frequency", table.Embedding(often, WithPaddingIdx(3), WithScaleGradByFreq()), table)
+	b.all("bag, by frequency", table.EmbeddingBag(often, Ints(ad, []int32{0, 2, 2}), Float[adf]{}, "mean", WithScaleGradByFreq()), table)
+	for _, norm := range []float64{2, 1, 3} {
+		scaled := b.leaf(math.Sin, 5, 2)
+		b.all(fmt.Sprintf("embedding, norm %g", norm), scaled.Embedding(often, WithMaxNorm(0.7, norm)))
+		b.all(fmt.Sprintf("table, norm %g", norm), scaled)
+	}
 	b.all("bag sum", table.EmbeddingBag(at, Ints(ad, []int32{0, 2, 2}), factors, "sum", WithPaddingIdx(1)), table, factors)
 	b.all("bag mean", table.EmbeddingBag(at.Reshape(2, 3), Int[adf]{}, Float[adf]{}, "mean", WithPaddingIdx(-2)), table)
 	b.all("bag max", table.EmbeddingBag(at, Ints(ad, []int64{0, 2, 2, 6}), Float[adf]{}, "max", WithPaddingIdx(4), WithIncludeLastOffset()), table)
