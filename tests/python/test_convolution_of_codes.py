@@ -120,8 +120,9 @@ def test_what_torch_is_told_of_onednn_changes_no_bit():
 
 @pytest.mark.parametrize("dtype", (torch.float64, torch.bfloat16), ids=NAMES.get)
 def test_what_new_tensors_are_by_default_changes_no_bit(dtype):
-    x, codes, one = codes_of((2, 2, 9, 8), "any"), codes_of((4, 9), "any", 1), torch.ones(1)
-    given = x, one, codes, one, None, POINT._replace(kernel=(3, 3)), torch.float32
+    one, zero = torch.ones(1), torch.tensor([3], dtype=torch.int32)
+    x, weight = (Codes(codes_of(shape, "any"), one, zero) for shape in ((2, 2, 9, 8), (4, 9)))
+    given = x, weight, None, POINT._replace(kernel=(3, 3)), torch.float32
     want = convolution_of_codes(*given)
     before = torch.get_default_dtype()
     try:

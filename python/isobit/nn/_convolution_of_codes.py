@@ -20,7 +20,7 @@ _FEW = 16  # channels of a group: of more, products of patches take less time
 _FEWER, _FEW_COLUMNS = 4, 100  # the same without groups
 _PIECE = 1 << 21  # bytes of codes and sums at once, where there are many: they are in a cache then
 _CACHE = 1 << 22
-_ONE = torch.ones(1, device="cpu")
+_ONE = torch.ones(1, dtype=torch.float32, device="cpu")
 _BY_ONEDNN = torch.backends.mkldnn.is_available()
 
 LIBRARY.define(
