@@ -17,7 +17,7 @@ import (
 var threadCounts = []int{1, 2, 3, 8}
 
 // patience is how long a worker waits for another one that has to come.
-const patience = 20 * time.Millisecond
+const patience = 60 * time.Millisecond
 
 // fanOut counts the workers that take jobs while f runs. The first one waits
 // for a second one to come, if one does: jobs may be over before it is there.
