@@ -48,7 +48,7 @@ func (o *Adagrad) Step(p Parameters, g GradientSet) error {
 		return err
 	}
 	return o.state.step(p, g, descent{op: OpStep, maximize: o.Maximize, needs: []bool{true}, first: []float64{o.Initial}, at: func(step int, _ bool) *Attr {
-		return &Attr{Mode: "adagrad", Floats: [10]float64{o.WeightDecay, o.Rate / (1 + float64(step-1)*o.RateDecay), eps}}
+		return &Attr{Mode: "adagrad", Floats: [10]float64{o.WeightDecay, o.Rate / (1 + float64(float64(step-1)*o.RateDecay)), eps}}
 	}})
 }
 
@@ -153,7 +153,7 @@ type momenta struct {
 }
 
 func (m *momenta) at(step int) float64 {
-	return m.beta1 * (1 - float64(0.5*detmath.Pow(0.96, float64(step)*m.decay)))
+	return float64(m.beta1 * (1 - float64(0.5*detmath.Pow(0.96, float64(step)*m.decay))))
 }
 
 func (m *momenta) product(step int) float64 {

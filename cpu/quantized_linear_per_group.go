@@ -54,7 +54,7 @@ func groupLinearPart[C Compute](t *GroupLinearTile) {
 			Load(scale, t.Scale.Row(n, group))
 			loadZeroPoints(zero, t.Zero.Row(n, group), t.Weight.DType)
 			for i, acc := range groupSums(t, xZero, n, k, min(k+t.GroupSize, t.K), zero[0]) {
-				term := fromInt[C](acc) * C(xScale[i]*scale[0])
+				term := C(fromInt[C](acc) * C(xScale[i]*scale[0]))
 				if k > 0 {
 					term += y[i]
 				}
