@@ -19,15 +19,17 @@ var threadCounts = []int{1, 2, 3, 8}
 // patience is how long a worker waits for another one that has to come.
 const patience = 60 * time.Millisecond
 
-// fanOut counts the workers that take jobs while f runs. The first one waits
-// for a second one to come, if one does: jobs may be over before it is there.
+// fanOut counts the workers that take jobs while f runs. One that is alone waits
+// for a second one to come, in its first jobs: they may be over before it is there,
+// and of a stage of one job none comes.
 func fanOut(wait time.Duration, f func()) int {
 	var mu sync.Mutex
-	seen := map[int]bool{}
+	seen, alone := map[int]bool{}, 0
 	defer plans.SetBeforeJob(func(worker int) {
 		mu.Lock()
-		first := len(seen) == 0
 		seen[worker] = true
+		first := len(seen) == 1 && alone < 4
+		alone++
 		mu.Unlock()
 		for start := time.Now(); first && time.Since(start) < wait; time.Sleep(100 * time.Microsecond) {
 			mu.Lock()
