@@ -17,7 +17,7 @@ from .._gradient import asked, once, rounded, widest
 from .._op import Op
 from .._out import copy_out
 from .._transforms import is_traced, wants_derivative
-from .._vmap import Dims, front
+from .._vmap import vmap_fold
 from ._product import as_matrix, attempt, product, row_sums, weight_gradient
 from .dequantize import dequantize_per_token
 from .quantize_dynamic import quantize_per_token_dynamic
@@ -36,17 +36,7 @@ _CODES = Op(
     "y = x[:-1] weight[:1] : dtype",
 )
 _CODES.not_differentiable("isobit::{} has no derivative, as it serves; quantized_linear trains")
-
-
-def _vmap(size: int, in_dims: Dims, x: Tensor, x_scale: Tensor, *rest: Any) -> Any:
-    if any(d is not None for d in in_dims[2:]):
-        return None
-    x, x_scale = front(x, in_dims[0], size), front(x_scale, in_dims[1], size)
-    y = _CODES.raw(x.flatten(0, 1), x_scale.flatten(), *rest)
-    return y.unflatten(0, (size, x.shape[1])), 0
-
-
-_CODES.batched = _vmap
+vmap_fold(_CODES, data=(0, 1))
 
 
 def check_tensors(op: str, **named: Any) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .._errors import ArgumentError
 from .._op import Op
-from .._vmap import Dims, front
+from .._vmap import vmap_fold
 from ._product import as_matrix
 
 _CALLER = "quantized_linear_codes"  # as errors say
@@ -25,18 +25,7 @@ _OP = Op(
     "y = x[:-1] weight[:1] : output_dtype",
 )
 _OP.not_differentiable("isobit::{} has no derivative, as it serves; quantized_linear trains")
-
-
-def _vmap(size: int, in_dims: Dims, x: Tensor, x_scale: Tensor, x_zero: Tensor | None, *rest: Any) -> Any:
-    if any(d is not None for d in in_dims[3:]):
-        return None
-    x, x_scale = front(x, in_dims[0], size), front(x_scale, in_dims[1], size).flatten()
-    x_zero = None if x_zero is None else front(x_zero, in_dims[2], size).flatten()
-    y = _OP.raw(x.flatten(0, 1), x_scale, x_zero, *rest)
-    return y.unflatten(0, (size, x.shape[1])), 0
-
-
-_OP.batched = _vmap
+vmap_fold(_OP, data=(0, 1, 2))
 _fast = _OP.fast
 
 
